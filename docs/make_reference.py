@@ -27,6 +27,7 @@ from headrace.broker.configs.group_configs import GROUP_CONFIGS
 from headrace.broker.configs.topic_configs import TOPIC_CONFIGS
 from headrace.broker.dispatch import HANDLERS
 from headrace.broker.settings import BrokerSettings
+from headrace.cdc.settings import CdcSettings
 from headrace.cli.main import app
 from headrace.cli.output import RESULTS
 from headrace.kafka.settings import ClientSettings
@@ -74,6 +75,13 @@ options of `headrace job run` override all of them. `HEADRACE_BOOTSTRAP` also se
 of Spark with `session("name", conf={{"spark.…": "…"}})`.
 
 {pipeline}
+
+## Change capture
+
+The `[cdc]` table of `{file}`, `HEADRACE_CDC_<NAME>` in the environment; the options of `headrace cdc` override both.
+The broker is that of the commands.
+
+{cdc}
 
 ## Other variables
 
@@ -154,6 +162,7 @@ def settings_page() -> str:
         broker="\n".join(_settings_table(BrokerSettings)),
         client="\n".join(_settings_table(ClientSettings)),
         pipeline="\n".join(_settings_table(PipelineSettings)),
+        cdc="\n".join(_settings_table(CdcSettings)),
         variables="\n".join(f"| `{name}` | {_cell(meaning)} |" for name, meaning in VARIABLES.items()),
         topics="\n".join(_configs_table(TOPIC_CONFIGS.values())),
         groups="\n".join(_configs_table(GROUP_CONFIGS.values())),

@@ -39,6 +39,11 @@ SHOWS: dict[str, list[str]] = {
         "the last 3 minutes:  ['order 2', 'order 3', 'order 4']",
         "moved back to 1:     ['order 1', 'order 2', 'order 3', 'order 4']",
     ],
+    "sqlite_changes.py": [
+        "tea: u {'item': 'tea', 'count': 5} -> {'item': 'tea', 'count': 4}",
+        "milk: d {'item': 'milk', 'count': 9} -> None\nmilk: a tombstone",
+        "oat milk: c None -> {'item': 'oat milk', 'count': 9}",
+    ],
     "compacted_table.py": [
         "2 left after compaction, each at its old offset:",
         "  597: alice = 199",

@@ -30,6 +30,7 @@ COMMANDS = {
     "work": "headrace.cli.queue.work",
     "queue": "headrace.cli.queue.commands",
     "job": "headrace.cli.job.commands",
+    "cdc": "headrace.cli.cdc",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",
 }

@@ -1,0 +1,80 @@
+"""A change of a row, as every source yields it.
+
+A position is what a source needs to continue: a mapping that JSON can hold, and that only the source reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Position = Mapping[str, Any]
+Row = Mapping[str, Any]
+"""Values by column, as JSON holds them in the envelope. A column whose value is unknown is `UNAVAILABLE`."""
+
+ColumnType = Literal[
+    "boolean", "int16", "int32", "int64", "float", "double", "string", "bytes", "array", "struct", "any"
+]
+"""The types of Kafka Connect; `any` for a value whose type may differ from row to row (SQLite)."""
+
+UNAVAILABLE = "__debezium_unavailable_value"
+"""The value of a large column that an update did not change, and that the database's log does not repeat."""
+
+
+class Op(StrEnum):
+    READ = "r"
+    CREATE = "c"
+    UPDATE = "u"
+    DELETE = "d"
+    TRUNCATE = "t"
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    name: str
+    type: ColumnType
+    semantic: str | None = None
+    """the name of the logical type, such as `io.debezium.time.Date`"""
+    items: ColumnType | None = None
+    """of an array"""
+    optional: bool = True
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """A table as it was when a change was made. `path` is its name with the schemas before it: ("public", "users")."""
+
+    path: tuple[str, ...]
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    table: Table
+    op: Op
+    before: Row | None = None
+    after: Row | None = None
+    transaction: str | None = None
+    """the id of the database's transaction; None in a snapshot"""
+    committed_ms: int
+    """when the transaction was committed, or the row was read by the snapshot"""
+    source: Position
+    """where the change is in the database's log: fields of `source` in the envelope"""
+    position: Position | None
+    """from here a source continues with the next change; None if it can only continue after a later one"""
+
+
+class Committed(Struct, frozen=True, kw_only=True):
+    """The end of a transaction, or a point of the log that no change stands at (a heartbeat)."""
+
+    transaction: str | None = None
+    committed_ms: int
+    position: Position
+
+
+Event = Change | Committed

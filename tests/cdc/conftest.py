@@ -1,0 +1,54 @@
+"""Captures on the broker of the test run."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from headrace.kafka.cluster import Cluster
+
+
+@pytest.fixture
+def name() -> str:
+    """Of a capture; topics begin with it."""
+    return f"c{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def cluster(bootstrap: str) -> Cluster:
+    return Cluster(bootstrap, timeout_s=30)
+
+
+def committed_records(bootstrap: str, topic: str) -> list[tuple[Any, Any]]:
+    """Key and value of the committed records of a topic with one partition or several, decoded."""
+    return list(_records(bootstrap, topic))
+
+
+def _records(bootstrap: str, topic: str) -> Iterator[tuple[Any, Any]]:
+    partitions = Cluster(bootstrap, timeout_s=30).partitions(topic)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"test-{uuid.uuid4().hex}",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, each.number, OFFSET_BEGINNING) for each in partitions])
+    ended = 0
+    while ended < len(partitions):
+        message = consumer.poll(30)
+        assert message is not None, f"{topic} cannot be read"
+        if (error := message.error()) is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            ended += 1
+        else:
+            key, value = message.key(), message.value()
+            yield json.loads(key or b"null"), json.loads(value or b"null")
+    consumer.close()

@@ -1,0 +1,148 @@
+"""Captures that run: from a SQLite file to topics, once and until they are stopped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from headrace.cdc import runner as module
+from headrace.cdc.capture import Capture, CaptureFolder, Captures, CaptureState
+from headrace.cdc.change import Column, Table
+from headrace.cdc.errors import BadCapture
+from headrace.cdc.runner import CaptureRun, topic_name
+from headrace.kafka.cluster import Cluster
+from tests.cdc.conftest import committed_records
+from tests.contract.change_source_contract import SourceCase, sqlite_case
+
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> SourceCase:
+    case = sqlite_case(tmp_path)
+    case.run(
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY, title TEXT)",
+        "INSERT INTO notes VALUES (1, 'a'), (2, 'b')",
+    )
+    return case
+
+
+@pytest.fixture
+def capture(notes: SourceCase, name: str, tmp_path: Path) -> Capture:
+    return Capture(name=name, address=f"sqlite:///{tmp_path / 'shop.db'}", partitions=1)
+
+
+@pytest.fixture
+def folder(capture: Capture, tmp_path: Path) -> CaptureFolder:
+    return Captures(tmp_path / "data").add(capture)
+
+
+def ops(bootstrap: str, topic: str) -> list[tuple[Any, Any]]:
+    """Key and operation of each record; a tombstone has none."""
+    return [(key["id"], value and value["op"]) for key, value in committed_records(bootstrap, topic)]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def test_once_writes_what_is_committed_and_continues_the_next_time(
+    notes: SourceCase, capture: Capture, folder: CaptureFolder, cluster: Cluster, bootstrap: str
+) -> None:
+    CaptureRun(capture, folder, cluster, once=True).run()
+    notes.run("UPDATE notes SET title = 'c' WHERE id = 1", "DELETE FROM notes WHERE id = 2")
+    CaptureRun(capture, folder, cluster, once=True).run()
+    topic = f"{capture.name}.notes"
+    assert ops(bootstrap, topic) == [(1, "r"), (2, "r"), (1, "u"), (2, "d"), (2, None)]
+    assert cluster.configs("topic", topic)["cleanup.policy"].value == "compact"
+    assert folder.status().state is CaptureState.STOPPED
+    assert folder.status().events == 2
+
+
+def test_kept_changes_have_their_own_topic_without_tombstones(
+    notes: SourceCase, capture: Capture, folder: CaptureFolder, cluster: Cluster, bootstrap: str
+) -> None:
+    CaptureRun(replace(capture, keep="both"), folder, cluster, once=True).run()
+    notes.run("DELETE FROM notes WHERE id = 2")
+    CaptureRun(replace(capture, keep="both"), folder, cluster, once=True).run()
+    assert ops(bootstrap, f"{capture.name}.notes")[-2:] == [(2, "d"), (2, None)]
+    assert ops(bootstrap, f"{capture.name}.notes.changes")[-1] == (2, "d")
+    configs = cluster.configs("topic", f"{capture.name}.notes.changes")
+    assert (configs["cleanup.policy"].value, configs["retention.ms"].value) == ("delete", "-1")
+
+
+def test_running_capture_follows_answers_requests_and_stops(
+    notes: SourceCase, capture: Capture, folder: CaptureFolder, cluster: Cluster, bootstrap: str
+) -> None:
+    running = threading.Thread(target=CaptureRun(capture, folder, cluster).run)
+    running.start()
+    wait_until(lambda: folder.status().state is CaptureState.STREAMING and folder.status().events == 2)
+    with pytest.raises(BadCapture, match="runs already"):
+        CaptureRun(capture, folder, cluster).run()
+    notes.run("INSERT INTO notes VALUES (3, 'c')")
+    wait_until(lambda: len(ops(bootstrap, f"{capture.name}.notes")) == 3)
+    folder.request_snapshot(["notes"])
+    wait_until(lambda: len(ops(bootstrap, f"{capture.name}.notes")) == 6)
+    folder.pause()
+    running.join(WAIT_S)
+    assert not running.is_alive()
+    assert folder.status().state is CaptureState.PAUSED
+    assert ops(bootstrap, f"{capture.name}.notes")[2:] == [(3, "c"), (1, "r"), (2, "r"), (3, "r")]
+
+
+def test_database_that_is_away_is_waited_for(
+    notes: SourceCase,
+    capture: Capture,
+    folder: CaptureFolder,
+    cluster: Cluster,
+    bootstrap: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S_MIN", 0.05)
+    monkeypatch.setattr("headrace.cdc.sqlite.changelog.BUSY_TIMEOUT_S", 0.05)
+    import sqlite3
+
+    blocker = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+    blocker.execute("BEGIN EXCLUSIVE")
+    running = threading.Thread(target=CaptureRun(capture, folder, cluster, once=True).run)
+    running.start()
+    wait_until(lambda: folder.status().state is CaptureState.RETRYING)
+    assert "locked" in folder.status().error
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    running.join(WAIT_S)
+    assert ops(bootstrap, f"{capture.name}.notes") == [(1, "r"), (2, "r")]
+
+
+def test_capture_that_cannot_go_on_fails_with_the_reason(
+    notes: SourceCase, capture: Capture, folder: CaptureFolder, cluster: Cluster
+) -> None:
+    notes.run("CREATE TABLE loose (a)")
+    with pytest.raises(BadCapture, match="no primary key"):
+        CaptureRun(capture, folder, cluster, once=True).run()
+    assert folder.status().state is CaptureState.FAILED
+    assert "no primary key" in folder.status().error
+
+
+def test_tables_that_would_share_a_topic_are_rejected(
+    notes: SourceCase, capture: Capture, folder: CaptureFolder, cluster: Cluster
+) -> None:
+    for table in ("a b", "a_b"):
+        notes.run(f'CREATE TABLE "{table}" (id INTEGER PRIMARY KEY)', f'INSERT INTO "{table}" VALUES (1)')
+    with pytest.raises(BadCapture, match=r"a_b and a b would share topic"):
+        CaptureRun(capture, folder, cluster, once=True).run()
+
+
+def test_topic_is_named_as_debezium_names_it() -> None:
+    table = Table(path=("public", "Überweisung 1"), columns=(Column(name="id", type="int64"),), key=("id",))
+    assert topic_name("shop", table) == "shop.public._berweisung_1"
