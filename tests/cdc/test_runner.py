@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from headrace.cdc import runner as module
 from headrace.cdc.capture import Capture, CaptureFolder, Captures, CaptureState
-from headrace.cdc.change import Column, Table
+from headrace.cdc.change import Change, Column, Committed, Event, Op, Table
 from headrace.cdc.errors import BadCapture
 from headrace.cdc.runner import CaptureRun, topic_name
+from headrace.cdc.source import SnapshotProgress
 from headrace.kafka.cluster import Cluster
 from tests.cdc.conftest import committed_records
 from tests.contract.change_source_contract import SourceCase, sqlite_case
@@ -146,3 +147,58 @@ def test_tables_that_would_share_a_topic_are_rejected(
 def test_topic_is_named_as_debezium_names_it() -> None:
     table = Table(path=("public", "Überweisung 1"), columns=(Column(name="id", type="int64"),), key=("id",))
     assert topic_name("shop", table) == "shop.public._berweisung_1"
+
+
+class Truncating:
+    """A source that yields some changes and a truncate, as SQLite has none."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self._events = events
+
+    def events(self, position: object, *, once: bool = False) -> Generator[Event | None, None, None]:
+        yield from self._events
+
+    def confirm(self, position: object) -> None: ...
+
+    def progress(self) -> list[SnapshotProgress]:
+        return []
+
+    def lag_bytes(self) -> int | None:
+        return None
+
+    def close(self) -> None: ...
+
+
+def test_truncate_removes_all_rows_from_a_compacted_topic(
+    capture: Capture, folder: CaptureFolder, cluster: Cluster, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(path=("t",), columns=(Column(name="id", type="int64"),), key=("id",))
+
+    def change(number: int, op: Op, **rows: Any) -> Change:
+        return Change(
+            table=table, op=op, committed_ms=1, source={}, position={"n": number}, transaction="7", **rows
+        )
+
+    events: list[Event] = [
+        change(1, Op.CREATE, after={"id": 1}),
+        change(2, Op.CREATE, after={"id": 2}),
+        change(3, Op.DELETE, before={"id": 2}),
+        change(4, Op.TRUNCATE),
+        change(5, Op.CREATE, after={"id": 3}),
+        Committed(committed_ms=1, position={"n": 6}, transaction="7"),
+    ]
+    monkeypatch.setattr(Capture, "open_source", lambda _self: Truncating(events))
+    CaptureRun(replace(capture, keep="both"), folder, cluster, once=True).run()
+    assert ops(bootstrap, f"{capture.name}.t") == [
+        (1, "c"),
+        (2, "c"),
+        (2, "d"),
+        (2, None),
+        (1, None),
+        (3, "c"),
+    ]
+    kept = committed_records(bootstrap, f"{capture.name}.t.changes")
+    assert [value["op"] for _, value in kept] == ["c", "c", "d", "t", "c"]
+    assert [value["transaction"]["total_order"] for _, value in kept] == [1, 2, 3, 4, 5]
+    begin, end = (value for _, value in committed_records(bootstrap, f"{capture.name}.transaction"))
+    assert (begin["status"], end["status"], end["event_count"]) == ("BEGIN", "END", 5)

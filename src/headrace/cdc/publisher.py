@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sqlite3
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -86,11 +87,24 @@ class Publisher:
     def kept(self) -> Kept | None:
         """How far the capture is; None before its first commit."""
         found = None
-        with self._reading() as messages:
-            for message in messages:
-                value = message.value()
-                found = None if value is None else msgspec.json.decode(value, type=Kept)
+        for message in self._read(self._positions):
+            value = message.value()
+            found = None if value is None else msgspec.json.decode(value, type=Kept)
         return found
+
+    def live_keys(self, topic: str) -> Iterator[bytes]:
+        """The keys of a compacted topic whose last record is no tombstone, as of the last commit."""
+        # On disk, because a table may have more keys than memory can hold.
+        with contextlib.closing(sqlite3.connect("")) as keys:
+            keys.execute("CREATE TABLE live (key BLOB PRIMARY KEY) WITHOUT ROWID")
+            for message in self._read(topic):
+                is_live = message.value() is not None
+                statement = (
+                    "INSERT OR IGNORE INTO live VALUES (?)" if is_live else "DELETE FROM live WHERE key = ?"
+                )
+                keys.execute(statement, (message.key(),))
+            for (key,) in keys.execute("SELECT key FROM live"):
+                yield key
 
     def ensure_topic(self, topic: str, *, partitions: int, config: dict[str, str]) -> None:
         if topic not in self._topics:
@@ -130,9 +144,9 @@ class Publisher:
             self._producer.purge()
             self._producer.poll(0)
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[Iterator[Any]]:
-        """The messages of the positions topic. No transaction is open in it: opening has aborted the only one."""
+    def _read(self, topic: str) -> Iterator[Any]:
+        """The committed messages of a topic that only this capture writes, to its end."""
+        partitions = self._cluster.partitions(topic)
         consumer = Consumer(
             self._cluster.client_config(
                 group_id=f"headrace-cdc-{self._capture}",
@@ -143,26 +157,22 @@ class Publisher:
             logger=_LOG,
         )
         try:
-            consumer.assign([TopicPartition(self._positions, 0, OFFSET_BEGINNING)])
-            yield self._messages(consumer)
+            consumer.assign([TopicPartition(topic, each.number, OFFSET_BEGINNING) for each in partitions])
+            ended = 0
+            while ended < len(partitions):
+                message = consumer.poll(TIMEOUT_S)
+                if message is None:
+                    raise SourceUnavailable(f"reading {topic}: no response", hint="is the broker running?")
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended += 1
+                else:
+                    with self._errors(f"reading {topic}"):
+                        raise KafkaException(error)
         finally:
             consumer.close()
-
-    def _messages(self, consumer: Consumer) -> Iterator[Any]:
-        while True:
-            message = consumer.poll(TIMEOUT_S)
-            if message is None:
-                raise SourceUnavailable(
-                    f"reading {self._positions}: no response", hint="is the broker running?"
-                )
-            error = message.error()
-            if error is None:
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return
-            else:
-                with self._errors(f"reading {self._positions}"):
-                    raise KafkaException(error)
 
     def _flush(self) -> None:
         if left := self._producer.flush(TIMEOUT_S):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from headrace.cdc.capture import Capture, CaptureFolder, CaptureState, CaptureStatus
 from headrace.cdc.change import Change, Committed, Event, Op, Position, Table
-from headrace.cdc.envelope import Envelope
+from headrace.cdc.envelope import Envelope, Record
 from headrace.cdc.errors import BadCapture, SourceUnavailable
 from headrace.cdc.publisher import Kept, OpenTransaction, Publisher
 from headrace.cdc.source import ChangeSource
@@ -213,6 +213,8 @@ class _Batch:
         if isinstance(event, Committed):
             self._end(event)
         else:
+            if event.op is Op.TRUNCATE and self.has_position:
+                self.commit()  # the rows to remove are read from the topic
             self._write(event)
         self.has_position = event.position is not None
         if event.position is not None:
@@ -233,12 +235,17 @@ class _Batch:
     def _write(self, change: Change) -> None:
         order = self._place(change)
         now_ms = self._clock.now_ms()
-        for record in self._envelope.records(change, now_ms, order):
-            for topic, keep in self._topics(change.table):
-                if record.key is None and keep == "latest":
-                    log.warning("%s: a truncate has no key, and the topic keeps the rows", topic)
-                elif record.value is not None or keep == "latest":
-                    self._ensure(topic, TOPIC_CONFIGS[keep])
+        records = self._envelope.records(change, now_ms, order)
+        for topic, keep in self._topics(change.table):
+            self._ensure(topic, TOPIC_CONFIGS[keep])
+            if keep == "all":
+                self._publisher.write(topic, records[0])
+            elif change.op is Op.TRUNCATE:
+                # It has no key, and a compacted topic has a record for each row that is gone.
+                for key in self._publisher.live_keys(topic):
+                    self._publisher.write(topic, Record(key=key, value=None))
+            else:
+                for record in records:
                     self._publisher.write(topic, record)
 
     def _place(self, change: Change) -> dict[str, object] | None:
