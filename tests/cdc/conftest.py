@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from headrace.kafka.cluster import Cluster
 
@@ -30,7 +30,8 @@ def committed_records(bootstrap: str, topic: str) -> list[tuple[Any, Any]]:
 
 
 def _records(bootstrap: str, topic: str) -> Iterator[tuple[Any, Any]]:
-    partitions = Cluster(bootstrap, timeout_s=30).partitions(topic)
+    cluster = Cluster(bootstrap, timeout_s=30)
+    starts = cluster.earliest(cluster.partitions(topic))
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -38,11 +39,12 @@ def _records(bootstrap: str, topic: str) -> Iterator[tuple[Any, Any]]:
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
     )
-    consumer.assign([TopicPartition(topic, each.number, OFFSET_BEGINNING) for each in partitions])
+    consumer.assign([TopicPartition(topic, each.number, start) for each, start in starts.items()])
     ended = 0
-    while ended < len(partitions):
+    while ended < len(starts):
         message = consumer.poll(30)
         assert message is not None, f"{topic} cannot be read"
         if (error := message.error()) is not None:

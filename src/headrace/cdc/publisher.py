@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from msgspec import Struct
 
 from headrace.cdc.envelope import Record
@@ -146,20 +146,22 @@ class Publisher:
 
     def _read(self, topic: str) -> Iterator[Any]:
         """The committed messages of a topic that only this capture writes, to its end."""
-        partitions = self._cluster.partitions(topic)
+        starts = self._cluster.earliest(self._cluster.partitions(topic))
         consumer = Consumer(
             self._cluster.client_config(
                 group_id=f"headrace-cdc-{self._capture}",
                 enable_auto_commit=False,
                 isolation_level="read_committed",
                 enable_partition_eof=True,
+                # The end is reported by an empty response, which the broker would otherwise delay.
+                fetch_wait_max_ms=10,
             ),
             logger=_LOG,
         )
         try:
-            consumer.assign([TopicPartition(topic, each.number, OFFSET_BEGINNING) for each in partitions])
+            consumer.assign([TopicPartition(topic, each.number, start) for each, start in starts.items()])
             ended = 0
-            while ended < len(partitions):
+            while ended < len(starts):
                 message = consumer.poll(TIMEOUT_S)
                 if message is None:
                     raise SourceUnavailable(f"reading {topic}: no response", hint="is the broker running?")
