@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace import operators as op
 from headrace.operators.state.spark import BUCKETS_SETTING
 from headrace.testing import Feed
+from tests.conftest import SLOW_WORKER
 from tests.operators.pipelines import SCHEMA, Batch, Pipeline, pipelines, rejection
 
 LATE = -5_000
@@ -75,7 +77,13 @@ def test_random_chain_has_the_rows_of_the_bounded_chain_or_is_rejected(
 ) -> None:
     folder = tmp_path_factory.mktemp("pipeline")
     if rejection(pipeline, spark, folder) is None:
-        assert pipeline.streamed(spark, folder) == pipeline.bounded(spark)
+        try:
+            found = pipeline.streamed(spark, folder)
+        except StreamingQueryException as error:
+            if SLOW_WORKER in str(error):
+                reject()  # on a busy machine; it is no answer
+            raise
+        assert found == pipeline.bounded(spark)
 
 
 def _timed(rows: DataFrame) -> DataFrame:
