@@ -58,7 +58,8 @@ class Capture(Struct, frozen=True, kw_only=True):
 
     name: str
     address: str
-    tables: tuple[str, ...] = ("*",)
+    tables: tuple[str, ...] = ()
+    """patterns of names; empty for all tables"""
     keep: Keep = "latest"
     schemas: bool = False
     """each record repeats its schema, as sink connectors of Kafka Connect need it"""
@@ -74,7 +75,9 @@ class Capture(Struct, frozen=True, kw_only=True):
 
     @property
     def connector(self) -> str:
-        return self.address.partition(":")[0]
+        """The kind of database, as Debezium names its connectors."""
+        scheme = self.address.partition(":")[0]
+        return {"postgres": "postgresql"}.get(scheme, scheme)
 
     def open_source(self) -> ChangeSource:
         """The source of this kind of database. Nothing connects before its first call."""
@@ -83,10 +86,14 @@ class Capture(Struct, frozen=True, kw_only=True):
             case "sqlite":
                 from headrace.cdc.sqlite.source import SqliteSource
 
-                return SqliteSource(self.name, Path(place.removeprefix("/")), self.tables)
+                return SqliteSource(self.name, Path(place.removeprefix("/")), self.tables or ("*",))
+            case "postgresql" | "postgres":
+                from headrace.cdc.postgres.source import PostgresSource
+
+                return PostgresSource(self.name, self.address, self.tables or ("*.*",))
         raise BadCapture(
             f"{redacted(self.address)} is not the address of a database that can be captured",
-            hint="sqlite:///FILE (sqlite:////FILE for an absolute path)",
+            hint="sqlite:///FILE (sqlite:////FILE for an absolute path) or postgresql://USER@HOST/DATABASE",
         )
 
 

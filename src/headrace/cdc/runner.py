@@ -23,6 +23,10 @@ from headrace.kafka.errors import RequestFailed
 LINGER_S = 0.02
 """How long records wait for others, so that many small transactions of the database share one of the log."""
 
+LINGER_COMMITS = 5
+"""Records also wait this many times as long as the last commit took, so that a busy capture does not spend its time on
+commits. An idle source is not waited for."""
+
 EVENTS_PER_COMMIT_MAX = 20_000
 """Bounds what readers of committed data wait for, and what is repeated after a crash."""
 
@@ -202,6 +206,7 @@ class _Batch:
         self._topics_of: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         self._events = 0
         self._since_s = 0.0
+        self._linger_s = LINGER_S
         self.position: Position = {}
         self.has_position = False
         """the last event may be one that the source cannot continue from"""
@@ -224,11 +229,15 @@ class _Batch:
         if not self.has_position:
             return False
         return (
-            is_idle or self._events >= EVENTS_PER_COMMIT_MAX or time.monotonic() - self._since_s >= LINGER_S
+            is_idle
+            or self._events >= EVENTS_PER_COMMIT_MAX
+            or time.monotonic() - self._since_s >= self._linger_s
         )
 
     def commit(self) -> None:
+        started_s = time.monotonic()
         self._publisher.commit(Kept(position=dict(self.position), transaction=self._transaction))
+        self._linger_s = max(LINGER_S, LINGER_COMMITS * (time.monotonic() - started_s))
         self._events = 0
         self.has_position = False
 

@@ -53,7 +53,7 @@ class TableProgress(Struct, frozen=True, kw_only=True):
 class CaptureReport(Struct, frozen=True, kw_only=True):
     name: str
     source: Annotated[str, "the address, without user and password"]
-    tables: Annotated[list[str], "patterns"]
+    tables: Annotated[list[str], "patterns; empty for all tables"]
     keep: Annotated[str, "latest, all or both"]
     state: Annotated[str, "new, snapshot, streaming, waiting to retry, paused, stopped, failed or killed"]
     events: Annotated[int, "captured since its process started"]
@@ -73,7 +73,14 @@ class ChangedCapture(Struct, frozen=True, kw_only=True):
 @app.command()
 def add(
     name: Name,
-    source: Annotated[str, typer.Option("--from", metavar="ADDRESS", help="The database: sqlite:///FILE.")],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="ADDRESS",
+            help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+        ),
+    ],
     tables: Annotated[
         list[str] | None,
         typer.Option("--tables", "-t", help="Pattern of table names; repeatable. Default: all tables."),
@@ -98,13 +105,14 @@ def add(
     \b
     headrace cdc add notes --from sqlite:///notes.db
     headrace cdc add shop --from sqlite:////srv/shop.db --tables 'order*' --keep both
+    headrace cdc add crm --from postgresql://headrace@127.0.0.1/crm --tables 'public.*'
     """
     from headrace.cdc.capture import Capture
 
     capture = Capture(
         name=name,
         address=source,
-        tables=tuple(tables or ("*",)),
+        tables=tuple(tables or ()),
         keep=_keep(keep),
         schemas=schemas,
         partitions=partitions,
@@ -347,7 +355,7 @@ def _run_all(runs: dict[str, CaptureRun]) -> Exception | None:
 def _print_report(report: CaptureReport) -> None:
     fields: Sequence[tuple[str, object]] = [
         ("source", report.source),
-        ("tables", report.tables),
+        ("tables", report.tables or "all"),
         ("keep", report.keep),
         ("state", report.state),
         ("events", report.events),
