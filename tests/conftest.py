@@ -121,7 +121,8 @@ def _session_is_configured_again(request: pytest.FixtureRequest) -> None:
 def postgres() -> Iterator[PostgresServer]:
     """The one PostgreSQL of this test run; a test creates its own database, or starts a server that it may stop."""
     require_postgres()
-    with PostgresServer(settings={"fsync": "off"}) as server:
+    settings = {"wal_level": "logical", "max_replication_slots": "100", "max_wal_senders": "100"}
+    with PostgresServer(settings={"fsync": "off", **settings}) as server:
         yield server
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from headrace.cdc.capture import Capture, Captures, CaptureState, CaptureStatus
 from headrace.cdc.errors import BadCapture
+from headrace.cdc.postgres.source import PostgresSource
 from headrace.cdc.sqlite.source import SqliteSource
 
 NOTES = Capture(name="notes", address="sqlite:///notes.db")
@@ -52,6 +53,13 @@ def test_address_chooses_the_source(tmp_path: Path) -> None:
     source = Capture(name="notes", address=f"sqlite:///{path}").open_source()
     assert isinstance(source, SqliteSource)
     source.close()
+
+
+def test_postgres_has_both_of_its_schemes() -> None:
+    for scheme in ("postgres", "postgresql"):
+        capture = Capture(name="shop", address=f"{scheme}://ann@127.0.0.1/shop")
+        assert isinstance(capture.open_source(), PostgresSource)
+        assert capture.connector == "postgresql"
 
 
 def test_unknown_address_is_rejected_without_its_password() -> None:

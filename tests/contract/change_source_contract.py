@@ -9,15 +9,19 @@ import contextlib
 import itertools
 import sqlite3
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import Struct
 
 from headrace.cdc.change import Change, Committed, Event, Op, Position
+from headrace.cdc.postgres.source import PostgresSource
 from headrace.cdc.source import ChangeSource
 from headrace.cdc.sqlite.source import SqliteSource
+from headrace.testing.postgres import PostgresServer
 
 QUIET_S = 60.0
 """A source that yields nothing for so long has lost something."""
@@ -60,7 +64,31 @@ def sqlite_case(folder: Path) -> SourceCase:
     return SourceCase(open=open_source, run=run, rows=rows)
 
 
-CASES: dict[str, Callable[[Path], SourceCase]] = {"sqlite": sqlite_case}
+def postgres_case(server: PostgresServer) -> SourceCase:
+    import psycopg
+    from psycopg.rows import dict_row
+
+    address = server.create_database(f"contract_{uuid.uuid4().hex[:12]}")
+
+    def run(*statements: str) -> None:
+        with psycopg.connect(address) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        with psycopg.connect(address, row_factory=dict_row) as connection:
+            return connection.execute(f'SELECT * FROM "{table}"'.encode()).fetchall()
+
+    def open_source(tables: Sequence[str] = ("*.*",)) -> ChangeSource:
+        return PostgresSource(address.rpartition("/")[2], address, tables)
+
+    return SourceCase(open=open_source, run=run, rows=rows)
+
+
+CASES: dict[str, Callable[[pytest.FixtureRequest], SourceCase]] = {
+    "sqlite": lambda request: sqlite_case(request.getfixturevalue("tmp_path")),
+    "postgres": lambda request: postgres_case(request.getfixturevalue("postgres")),
+}
 
 
 class Reader:

@@ -171,6 +171,8 @@ IN_OUR_SESSION = [
     "home_timeline.py",
 ]
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
+ALONE_ONLY_SLOW = ("declarative_pipeline/run.py", "clicks_by_url.py")
+"""Each starts a Spark of its own; the second runs in our session as well."""
 STARTS_SPARK_ITSELF = ["clicks_by_url.py", "plain_spark.py", "declarative_pipeline/run.py"]
 
 
@@ -202,7 +204,7 @@ def test_example_on_spark_prints_its_output_and_its_jobs_emit_the_same_bounded(
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "declarative_pipeline/run.py" else [])
+        pytest.param(name, marks=[pytest.mark.slow] if name in ALONE_ONLY_SLOW else [])
         for name in [*BY_THEMSELVES, "clicks_by_url.py"]
     ],
 )

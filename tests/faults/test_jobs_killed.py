@@ -195,6 +195,7 @@ def kill_at_random_moments(places: Places, orders: Orders, name: str, *, rounds:
     return deaths
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_driver_killed_at_random_moments_from_its_first_second_changes_nothing(
     bootstrap: str, tmp_path: Path

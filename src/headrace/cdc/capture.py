@@ -88,8 +88,12 @@ class Capture(Struct, frozen=True, kw_only=True):
 
                 return SqliteSource(self.name, Path(place.removeprefix("/")), self.tables or ("*",))
             case "postgresql" | "postgres":
-                from headrace.cdc.postgres.source import PostgresSource
-
+                try:
+                    from headrace.cdc.postgres.source import PostgresSource
+                except ImportError as error:
+                    raise BadCapture(
+                        f"captures of PostgreSQL need psycopg: {error}", hint="pip install 'headrace[cdc]'"
+                    ) from error
                 return PostgresSource(self.name, self.address, self.tables or ("*.*",))
         raise BadCapture(
             f"{redacted(self.address)} is not the address of a database that can be captured",

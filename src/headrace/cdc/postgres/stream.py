@@ -1,0 +1,167 @@
+"""Messages of pgoutput to changes, in commit order, each with the position after it. No I/O.
+
+A position of the stream is `{"lsn": L}`: everything before L has been yielded. In the middle of a transaction it is
+`{"lsn": L, "commit": C, "done": N}`: of the transaction that commits at C, N changes have been yielded too. PostgreSQL
+sends a transaction that was not confirmed again as a whole, and always in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from headrace.cdc.change import Change, Committed, Op, Position
+from headrace.cdc.postgres.pgoutput import (
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    Message,
+    Relation,
+    Truncate,
+    Update,
+)
+from headrace.cdc.postgres.relation import Described
+from headrace.cdc.postgres.replication import POSTGRES_EPOCH_US
+
+Describe = Callable[[Relation, Described | None], Described | None]
+"""The table of a Relation message; None if it is not captured."""
+
+
+class Stream:
+    """Where the stream is: the transaction, and how much of it has been yielded."""
+
+    def __init__(self, position: Position, describe: Describe) -> None:
+        self.lsn: int = position["lsn"]
+        self.xid: int | None = None
+        """of the transaction whose changes arrive; None between transactions"""
+        self.snapshot: Mapping[str, Any] | None = position.get("snapshot")
+        """the part of the position that the snapshot owns"""
+        self._describe = describe
+        self._tables: dict[int, Described | None] = {}
+        self._commit_lsn: int = position.get("commit", 0)
+        self._skip: int = position.get("done", 0)
+        self._skip_commit_lsn = self._commit_lsn
+        self._done = 0
+        self._committed_ms = 0
+
+    @property
+    def is_between_transactions(self) -> bool:
+        return self.xid is None and not self._skip
+
+    def position(self) -> dict[str, Any]:
+        position: dict[str, Any] = {"lsn": self.lsn}
+        if self.xid is not None or self._skip:
+            position["commit"] = self._commit_lsn
+            position["done"] = self._done if self.xid is not None else self._skip
+        if self.snapshot is not None:
+            position["snapshot"] = self.snapshot
+        return position
+
+    def advance(self, lsn: int) -> None:
+        """Nothing that is captured was committed before `lsn`."""
+        assert self.is_between_transactions
+        self.lsn = max(self.lsn, lsn)
+
+    def apply(self, lsn: int, message: Message) -> Sequence[Change]:
+        """The changes of the message. `Commit` is the caller's: see `commit`."""
+        kind = type(message)
+        if kind is Insert:
+            return self._insert(lsn, message)  # type: ignore[arg-type]  # mypy does not narrow by type()
+        if kind is Update:
+            return self._update(lsn, message)  # type: ignore[arg-type]
+        if kind is Delete:
+            return self._delete(lsn, message)  # type: ignore[arg-type]
+        if isinstance(message, Begin):
+            self._begin(message)
+        elif isinstance(message, Relation):
+            self._tables[message.oid] = self._describe(message, self._tables.get(message.oid))
+        elif isinstance(message, Truncate):
+            return self._truncate(lsn, message)
+        return ()
+
+    def _begin(self, begin: Begin) -> None:
+        if self._skip and begin.commit_lsn != self._skip_commit_lsn:
+            # The transaction that was in progress is the first one to be sent again, or does not exist any more.
+            self._skip = 0
+        self.xid = begin.xid
+        self._commit_lsn = begin.commit_lsn
+        self._done = 0
+        self._committed_ms = (begin.committed_us + POSTGRES_EPOCH_US) // 1_000
+
+    def commit(self, commit: Commit) -> Committed:
+        """The end of the transaction. `position` is behind it from now on."""
+        xid = self.xid
+        self.lsn = commit.end_lsn
+        self.xid = None
+        self._skip = 0
+        return Committed(
+            transaction=None if xid is None else str(xid),
+            committed_ms=self._committed_ms,
+            position=self.position(),
+        )
+
+    def _insert(self, lsn: int, insert: Insert) -> Sequence[Change]:
+        described = self._tables[insert.relation]
+        if described is None:
+            return ()
+        return self._changes(lsn, described, ((Op.CREATE, None, described.row(insert.new)),))
+
+    def _update(self, lsn: int, update: Update) -> Sequence[Change]:
+        described = self._tables[update.relation]
+        if described is None:
+            return ()
+        old, new = update.old, update.new
+        if old is None:
+            return self._changes(lsn, described, ((Op.UPDATE, None, described.row(new)),))
+        new = described.filled(new, old, update.is_old_whole)
+        before = described.row(old) if update.is_old_whole else None
+        after = described.row(new)
+        if not described.is_key_changed(old, new):
+            return self._changes(lsn, described, ((Op.UPDATE, before, after),))
+        if before is None:
+            before = described.key_row(old)
+        return self._changes(lsn, described, ((Op.DELETE, before, None), (Op.CREATE, None, after)))
+
+    def _delete(self, lsn: int, delete: Delete) -> Sequence[Change]:
+        described = self._tables[delete.relation]
+        if described is None:
+            return ()
+        before = described.row(delete.old) if delete.is_old_whole else described.key_row(delete.old)
+        return self._changes(lsn, described, ((Op.DELETE, before, None),))
+
+    def _truncate(self, lsn: int, truncate: Truncate) -> Sequence[Change]:
+        changes: list[Change] = []
+        for oid in truncate.relations:
+            described = self._tables[oid]
+            if described is not None:
+                changes += self._changes(lsn, described, ((Op.TRUNCATE, None, None),))
+        return changes
+
+    def _changes(
+        self,
+        lsn: int,
+        described: Described,
+        parts: tuple[tuple[Op, dict[str, Any] | None, dict[str, Any] | None], ...],
+    ) -> list[Change]:
+        changes = []
+        for op, before, after in parts:
+            self._done += 1
+            if self._done <= self._skip:
+                continue
+            position: dict[str, Any] = {"lsn": self.lsn, "commit": self._commit_lsn, "done": self._done}
+            if self.snapshot is not None:
+                position["snapshot"] = self.snapshot
+            changes.append(
+                Change(
+                    table=described.table,
+                    op=op,
+                    before=before,
+                    after=after,
+                    transaction=str(self.xid),
+                    committed_ms=self._committed_ms,
+                    source={**described.source, "txId": self.xid, "lsn": lsn},
+                    position=position,
+                )
+            )
+        return changes
