@@ -19,6 +19,7 @@ from headrace.queue import Queue
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "headrace",
+    "headrace.events",
     "headrace.operators",
     "headrace.pipeline",
     "headrace.pipeline.sinks",
@@ -29,7 +30,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 _PYTHON = re.compile(r"^```python.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_DOTTED = re.compile(r"`(headrace\.(?:operators|pipeline|queue|testing)\b[\w.]*)")
+_DOTTED = re.compile(r"`(headrace\.(?:events|operators|pipeline|queue|testing)\b[\w.]*)")
 
 
 def is_public(name: str) -> bool:

@@ -95,7 +95,11 @@ def test_addresses_of_a_kubernetes_service_named_headrace_are_no_settings(tmp_pa
     ("file", "said", "meant"),
     [
         ("[brokr]\n", "table \\[brokr\\] is unknown", "did you mean [broker]?"),
-        ("[web]\n", "table \\[web\\] is unknown", "choose from [broker], [cdc], [client], [pipeline], [sample]"),
+        (
+            "[web]\n",
+            "table \\[web\\] is unknown",
+            "choose from [broker], [cdc], [client], [pipeline], [sample]",
+        ),
         ("count = 2\n", "count is not in a table", "below one of [broker]"),
         ("[[sample]]\n", "sample is not in a table", "below one of [broker]"),
         ("[sample]\ncuont = 2\n", "setting 'cuont' is unknown", "did you mean count?"),

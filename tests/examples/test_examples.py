@@ -39,6 +39,11 @@ SHOWS: dict[str, list[str]] = {
         "the last 3 minutes:  ['order 2', 'order 3', 'order 4']",
         "moved back to 1:     ['order 1', 'order 2', 'order 3', 'order 4']",
     ],
+    "event_sourcing.py": [
+        "10 seats: 10 sold, 10 commands rejected and kept",
+        "row-1-seat-1 is at version 3, and belongs to ada",
+        "events: ['Reserved', 'Cancelled', 'Reserved']",
+    ],
     "sqlite_changes.py": [
         "tea: u {'item': 'tea', 'count': 5} -> {'item': 'tea', 'count': 4}",
         "milk: d {'item': 'milk', 'count': 9} -> None\nmilk: a tombstone",
