@@ -18,6 +18,7 @@ from headrace.cdc.errors import BadCapture
 from headrace.cdc.runner import CaptureRun, topic_name
 from headrace.cdc.source import SnapshotProgress
 from headrace.kafka.cluster import Cluster
+from headrace.testing.postgres import PostgresServer
 from tests.cdc.conftest import committed_records
 from tests.contract.change_source_contract import SourceCase, sqlite_case
 
@@ -202,3 +203,36 @@ def test_truncate_removes_all_rows_from_a_compacted_topic(
     assert [value["transaction"]["total_order"] for _, value in kept] == [1, 2, 3, 4, 5]
     begin, end = (value for _, value in committed_records(bootstrap, f"{capture.name}.transaction"))
     assert (begin["status"], end["status"], end["event_count"]) == ("BEGIN", "END", 5)
+
+
+def test_transactions_of_postgres_are_marked_and_their_changes_numbered(
+    name: str, cluster: Cluster, bootstrap: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    import psycopg
+
+    address = postgres.create_database(name)
+    capture = Capture(name=name, address=address, keep="all", partitions=1)
+    folder = Captures(tmp_path / "data").add(capture)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE a (id INT PRIMARY KEY, price NUMERIC)")
+        connection.execute("CREATE TABLE b (id INT PRIMARY KEY)")
+        connection.execute("INSERT INTO a VALUES (1, 9.90)")
+        CaptureRun(capture, folder, cluster, once=True).run()
+        with connection.transaction():
+            connection.execute("INSERT INTO a VALUES (2, 0.10)")
+            connection.execute("INSERT INTO b VALUES (7)")
+            connection.execute("UPDATE a SET price = price + 1 WHERE id = 2")
+        CaptureRun(capture, folder, cluster, once=True).run()
+    (_, read), (_, created), (_, updated) = committed_records(bootstrap, f"{name}.public.a")
+    assert (read["op"], read["after"]) == ("r", {"id": 1, "price": "9.90"})
+    assert (updated["op"], updated["after"]) == ("u", {"id": 2, "price": "1.10"})
+    assert created["source"]["connector"] == "postgresql"
+    id = created["transaction"]["id"]
+    assert updated["transaction"] == {"id": id, "total_order": 3, "data_collection_order": 2}
+    begin, end = (
+        value for _, value in committed_records(bootstrap, f"{name}.transaction") if value["id"] == id
+    )
+    assert (begin["status"], end["status"], end["event_count"]) == ("BEGIN", "END", 3)
+    source = capture.open_source()
+    source.remove()
+    source.close()
