@@ -230,6 +230,8 @@ def test_console_producer_writes_keyed_lines(tools_4_3: JavaTools, bootstrap: st
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_log_compaction_tester_finds_the_last_value_of_every_key_in_a_log_that_got_smaller(
     tools_4_3: JavaTools, bootstrap: str, admin: AdminClient, tmp_path: Path
 ) -> None:

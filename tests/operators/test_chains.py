@@ -26,11 +26,11 @@ BATCHES: tuple[Batch, ...] = (
 CHAINS = {
     ("enrich", "enrich"): 0,
     ("join left", "core tumbling"): 0,
-    ("tumbling", "core session", "newest"): 1,
     ("join window", "table join"): 2,
 }
 """With the number of batches after which the stream restarts."""
 MORE_CHAINS = {
+    ("tumbling", "core session", "newest"): 1,
     ("enrich", "core tumbling"): 2,
     ("core hopping", "enrich waiting", "tumbling"): 0,
     ("sliding", "join", "days", "group"): 3,

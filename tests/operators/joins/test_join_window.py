@@ -89,6 +89,8 @@ def found(rows: list[dict[str, Any]], unmatched: Unmatched) -> Counter[tuple[Any
     )
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_restarted_stream_joins_windows_like_bounded_rows(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:

@@ -128,6 +128,8 @@ class JoinedTopics:
         return left.transform(self._join(right))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @settings(
     max_examples=4,
     phases=[
