@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.events import CommandRejected, CommandSender, CommandWorker, EventsError
 from headrace.events import worker as module
+from headrace.events.fenced_writer import transactional_id
 from headrace.events.partitioner import partition_of
 from headrace.events.worker import worker_group
 from headrace.kafka.cluster import Cluster, Partition
@@ -190,3 +191,20 @@ def test_killed_worker_is_replaced_and_every_command_is_handled_once(
     assert [each.version for each in events] == list(range(1, 202))
     causes = Counter(each.causation_id for each in events)
     assert causes == Counter(["first", *(f"c{number}" for number in range(200))])
+
+
+def test_worker_does_not_wait_for_the_transaction_of_a_killed_one(
+    store: AccountStore, bootstrap: str, topic: str, sender: CommandSender[Command]
+) -> None:
+    """It was killed between the position and the end of its transaction, which the broker ends after a minute."""
+    with running(store):
+        assert sender.request("ada", Deposit(amount=1)).version == 1
+    member = Consumer({"bootstrap.servers": bootstrap, "group.id": worker_group(topic)})
+    killed = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id(topic, 0)})
+    killed.init_transactions(TIMEOUT_S)
+    killed.begin_transaction()
+    position = TopicPartition(store.topics.commands, 0, 1)
+    killed.send_offsets_to_transaction([position], member.consumer_group_metadata(), TIMEOUT_S)
+    with running(store):
+        assert sender.request("ada", Deposit(amount=1), timeout_s=30).version == 2
+    member.close()

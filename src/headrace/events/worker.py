@@ -7,6 +7,7 @@ writes nothing more.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 import threading
@@ -196,26 +197,31 @@ class CommandWorker(Generic[S, C, E]):
 
     def _restart(self, number: int) -> None:
         """Continue from the committed position: the transaction was committed, or all of it is processed again."""
-        self._store.part(number)[0].disown()
+        partition, _ = self._store.part(number)
+        partition.disown()
         time.sleep(BACK_OFF_S)
         wanted = TopicPartition(self._store.topics.commands, number)
-        while not self._stopping.is_set():
+        while number in self._assigned and not self._stopping.is_set():
             try:
+                # Aborts a commit that never arrived: the broker returns no position while it is open.
+                partition.own()
                 (found,) = self._consumer.committed([wanted], timeout=self._store.setup.timeout_s)
                 if found.error is not None:
                     raise KafkaException(found.error)
                 wanted.offset = found.offset if found.offset >= 0 else OFFSET_BEGINNING
-                if number in self._assigned:
-                    self._consumer.seek(wanted)
+                self._consumer.seek(wanted)
                 return
-            except KafkaException as error:
-                logger.warning(
-                    "the position in %s-%s can't be read: %s", wanted.topic, number, error.args[0].str()
-                )
+            except (KafkaException, StoreUnavailable) as error:
+                logger.warning("the position in %s-%s can't be read: %s", wanted.topic, number, error)
                 time.sleep(BACK_OFF_S)
 
     def _on_assign(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        self._assigned |= {each.partition for each in partitions}
+        for each in partitions:
+            # A killed worker may have left a transaction with its position. The broker returns no position while it
+            # is open, which may be a minute; opening the partition aborts it.
+            with contextlib.suppress(StoreUnavailable):
+                self._store.part(each.partition)[0].own()
+            self._assigned.add(each.partition)
 
     def _on_revoke(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         for each in partitions:
