@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from headrace.kafka.cluster import Cluster
 from headrace.queue import Queue
 from tests.cli.conftest import Headrace, next_line, started
 from tests.cli.queue.conftest import TIMEOUT_S
+
+SIGNAL_S = 1.0
+"""Within which a process on a busy machine has handled a signal; nothing that it prints shows it."""
 
 
 def send(producer: Producer, topic: str, *values: str, **options: object) -> None:
@@ -75,6 +79,7 @@ def test_ctrl_c_lets_running_commands_finish_and_releases_the_other_messages(
         assert next_line(work) == "started\n"
         # As a terminal does: to everything in the foreground.
         work.send_signal(signal.SIGINT)
+        time.sleep(SIGNAL_S)
         go_on.touch()
         out, err = work.communicate(timeout=TIMEOUT_S)
     assert (out, work.returncode) == ("finished\n", 0)
