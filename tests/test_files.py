@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from headrace import files
-from headrace.files import replace_json, replace_text
+from headrace.files import replace_json, replace_link, replace_text
 
 
 class Content(Struct):
@@ -46,3 +46,10 @@ def test_struct_is_written_as_json_for_people(tmp_path: Path) -> None:
     text = (tmp_path / "status.json").read_text()
     assert json.loads(text) == {"name": "j", "numbers": [1, 2]}
     assert text.splitlines()[1] == ' "name": "j",'
+
+
+def test_replaced_link_has_the_new_target_and_nothing_else_remains(tmp_path: Path) -> None:
+    for target in ("one", "two"):
+        replace_link(tmp_path / "link", target)
+        assert (tmp_path / "link").readlink() == Path(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]

@@ -106,3 +106,10 @@ def test_java_that_is_too_old_or_missing_is_an_error_with_the_remedy(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(JavaUnavailable, match="apt-get install openjdk-17-jre-headless"):
         java_of_version(17)
+
+
+def test_classifier_fetches_one_jar_without_dependencies() -> None:
+    xml = JarSet(name="sources", dependencies=("a:b:1:test-sources",)).ivy_xml()
+    assert 'transitive="false"' in xml
+    assert 'classifier="test-sources"' in xml
+    assert 'rev="1"' in xml

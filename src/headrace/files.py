@@ -25,3 +25,12 @@ def replace_text(path: Path, text: str, *, durable: bool = False) -> None:
 
 def replace_json(path: Path, content: msgspec.Struct, *, durable: bool = False) -> None:
     replace_text(path, msgspec.json.format(msgspec.json.encode(content), indent=1).decode(), durable=durable)
+
+
+def replace_link(link: Path, target: str) -> None:
+    """Let a symbolic link have this target, in one step: readers see the old target or the new one. Durable."""
+    beside = link.with_name(f".{link.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(target)
+    beside.replace(link)
+    sync_directory(link.parent)

@@ -45,7 +45,8 @@ class JavaUnavailable(HeadraceError):
 class JarSet(Struct, frozen=True, kw_only=True):
     """Jars that are fetched together, with their dependencies.
 
-    The format of coordinates is `organisation:module:revision`. An exclude is `organisation` or
+    The format of coordinates is `organisation:module:revision`; a fourth part is a classifier, which fetches that jar
+    without dependencies. An exclude is `organisation` or
     `organisation:module`. An override replaces the revision of a transitive dependency.
     """
 
@@ -62,12 +63,20 @@ class JarSet(Struct, frozen=True, kw_only=True):
         ElementTree.SubElement(configurations, "conf", name="default")
         dependencies = ElementTree.SubElement(module, "dependencies")
         for coordinate in self.dependencies:
-            organisation, name, revision = _coordinate(coordinate)
-            ElementTree.SubElement(
+            plain, classifier = _classified(coordinate)
+            organisation, name, revision = _coordinate(plain)
+            dependency = ElementTree.SubElement(
                 dependencies,
                 "dependency",
                 {"org": organisation, "name": name, "rev": revision, "conf": "default->default"},
             )
+            if classifier:
+                dependency.set("transitive", "false")
+                ElementTree.SubElement(
+                    dependency,
+                    "artifact",
+                    {"name": name, "type": "jar", "ext": "jar", f"{{{_MAVEN}}}classifier": classifier},
+                )
         for exclude in self.excludes:
             organisation, _, name = exclude.partition(":")
             attributes = {"org": organisation, "module": name} if name else {"org": organisation}
@@ -83,6 +92,15 @@ class JarSet(Struct, frozen=True, kw_only=True):
     def folder_name(self) -> str:
         """The name and a digest of the contents, so that a changed set gets another folder."""
         return f"{self.name}-{hashlib.sha256(self.ivy_xml().encode()).hexdigest()[:8]}"
+
+
+_MAVEN = "http://ant.apache.org/ivy/maven"
+"""The namespace of what Maven's repositories have and Ivy has not."""
+
+
+def _classified(coordinate: str) -> tuple[str, str]:
+    parts = coordinate.split(":")
+    return ":".join(parts[:3]), ":".join(parts[3:])
 
 
 def _coordinate(text: str) -> tuple[str, str, str]:

@@ -64,6 +64,10 @@ SKIPPED_METRIC = "headrace.left_out:"
 RECORD_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
 """The columns that `read_topic` adds: the record of the row."""
 
+FAILED_ROW = "_failed"
+"""The column of rows on which an expression failed: JSON with the `reason` and the `row`; null for all other rows. The
+writer of the sink makes each a dead letter, and keeps it only if it is a delete."""
+
 CHANGE_TIME = "_change_ts"
 """In rows of changes: the time of the change in the database."""
 

@@ -12,6 +12,11 @@ class ProcessLock:
         self._path = path
         self._held: IO[str] | None = None
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._held is not None
+
     def take(self) -> bool:
         """Whether this process holds the lock now; False if another one does."""
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ def test_archive_is_unreachable_until_the_failed_operation_succeeds(
     assert (health.is_reachable, health.failures) == (False, 2), "reading still fails"
     assert store.read("a") == b"content"
     assert (health.is_reachable, health.failures) == (True, 2)
-    messages = [record.message for record in caplog.records]
+    messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 2, "the failure and its end, each once"
 
 

@@ -467,6 +467,35 @@ def test_slow_archive_does_not_delay_other_requests(
     assert responses == [ALL] * 3
 
 
+def test_records_deleted_during_a_copy_are_deleted_from_the_archive(
+    start_broker: StartBroker,
+    connect: Connect,
+    settings: dict[str, Any],
+    gated: type[GatedFileSystem],
+) -> None:
+    broker = start_broker(**{**settings, "archive_address": "gated://deleted-during-a-copy"})
+    wire = connect(broker)
+    create_topic(wire, TOPIC, **ARCHIVED)
+    fill(wire)
+    local_start = wait_until_archived(wire)
+    gated.gate.clear()
+    gated.waiting.clear()
+    fill(wire)
+    assert gated.waiting.wait(30), "a copy is in flight: it reads back what it wrote"
+    partition = DeleteRecordsPartition(partition_index=0, offset=local_start)
+    request = DeleteRecordsRequest(
+        topics=(DeleteRecordsTopic(name=TOPIC, partitions=(partition,)),), timeout_ms=1000
+    )
+    assert wire.request(request).topics[0].partitions[0].low_watermark == local_start
+    gated.gate.set()
+
+    def first_archived() -> int:
+        names = [name for name in list(gated.store) if "deleted-during-a-copy" in name]
+        return min(base_offset_of(name) or 0 for name in names)
+
+    eventually(lambda: first_archived() >= local_start, "no object of a deleted segment is left")
+
+
 def test_fsspec_archive_of_an_unknown_kind_stops_the_start(start_broker: StartBroker) -> None:
     with pytest.raises(Exception, match="nonsense://x can't be used"):
         start_broker(archive_address="nonsense://x")

@@ -54,4 +54,4 @@ def test_events_without_a_sink_are_warnings(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.WARNING):
         log_event("segment_damaged", {"position": 7})
     (record,) = caplog.records
-    assert (record.message, record.__dict__["position"]) == ("segment_damaged", 7)
+    assert (record.getMessage(), record.__dict__["position"]) == ("segment_damaged", 7)

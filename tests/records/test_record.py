@@ -26,6 +26,7 @@ from headrace.records.errors import (
 )
 from headrace.records.record import (
     Record,
+    _all_have_keys,
     decode_records,
     encode_batch,
     encode_record,
@@ -33,6 +34,7 @@ from headrace.records.record import (
     recompress,
     records_section,
     records_without_key,
+    walk_records,
     with_log_append_time,
 )
 
@@ -307,3 +309,32 @@ def test_record_that_promises_gigabytes_of_headers_is_rejected() -> None:
     data = pack_batch(read_header(encode_batch(_records(1))), promised)
     with pytest.raises(InvalidBatch):
         decode_records(data, bytes_max=BOUND_BYTES)
+
+
+@given(st.binary(max_size=60), st.integers(0, 3))
+def test_quick_look_for_keys_never_overlooks_what_the_careful_one_finds(data: bytes, count: int) -> None:
+    if _all_have_keys(data, count):
+        assert all(span.key is not None for span in walk_records(data, count))
+
+
+@given(st.data())
+def test_quick_look_for_keys_finds_damage_and_missing_keys(data: st.DataObject) -> None:
+    records = [
+        Record(key=data.draw(st.none() | st.binary(max_size=200)), value=value, timestamp_ms=0, offset=0)
+        for value in data.draw(st.lists(st.none() | st.binary(max_size=200), max_size=5))
+    ]
+    section = bytearray(
+        b"".join(
+            encode_record(
+                record,
+                timestamp_delta_ms=data.draw(st.integers(0, 10**7)),
+                offset_delta=data.draw(st.integers(0, 10**5)),
+            )
+            for record in records
+        )
+    )
+    for at in data.draw(st.lists(st.integers(0, max(len(section) - 1, 0)), max_size=3)):
+        if section:
+            section[at] = data.draw(st.integers(0, 255))
+    if _all_have_keys(bytes(section), len(records)):
+        assert all(span.key is not None for span in walk_records(bytes(section), len(records)))

@@ -175,11 +175,16 @@ class Archiver:
                 entry = await self._in_thread(copy.run, self.shared.store)
             except (LogError, OSError):
                 if segment.is_retired:
-                    return  # retention was faster; the copy is deleted as garbage
+                    # Retention was faster. The next pass finds the copy in no list, and deletes it as garbage.
+                    self._reconciled.discard(own)
+                    return
                 raise
             if partition.is_deleted or not log.config.is_archived:
                 self._reconciled.discard(own)
                 return
+            while own.listed != log.archive.entries:
+                # Records were deleted during the copy. A list without their segments would forget the objects.
+                await self._delete_expired(partition, own)
             await self._write_list(partition, own, (*log.archive.entries, entry))
             log.archive.add([entry])
             self.copied_segments += 1

@@ -1,13 +1,15 @@
-"""Requests that confluent-kafka's admin client has no call for, over a plain socket with Headrace's own codec.
+"""Requests that confluent-kafka has no call for, over a plain socket with Headrace's own codec.
 
-It is for a few requests that only read; records never go this way.
+It is for a few requests of administration, and for batches that are encoded already (`bulk_producer`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import struct
+from collections.abc import Iterator
 from typing import Any, Self
 
 from headrace.kafka.errors import RequestFailed
@@ -41,19 +43,33 @@ class Connection:
             ) from error
 
     def request(self, request: Any, response: type[Any], *, version: int) -> Any:
+        return self.receive(self.send(request, version=version), response, version=version)
+
+    def send(self, request: Any, *, version: int) -> int:
+        """Send a request, and do not wait. Returns the id by which `receive` gets its response, in order."""
         correlation_id = next(self._correlation_ids)
-        request_codec, response_codec = codec(type(request), version), codec(response, version)
+        request_codec = codec(type(request), version)
         api_key = MESSAGE_INFO[type(request)].api_key
         head = write_request_head(
             api_key, version, correlation_id, "headrace-admin", flexible=request_codec.flexible
         )
         frame = head + request_codec.encode(request)
-        try:
+        with self._errors():
             self._socket.sendall(_SIZE.pack(len(frame)) + frame)
+        return correlation_id
+
+    def receive(self, correlation_id: int, response: type[Any], *, version: int) -> Any:
+        response_codec = codec(response, version)
+        with self._errors():
             received = self._receive_frame()
             if _SIZE.unpack_from(received) != (correlation_id,):
                 raise EOFError("the response belongs to another request")
             return response_codec.decode(received, _SIZE.size + (1 if response_codec.flexible else 0))
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, EOFError) as error:
             raise RequestFailed(
                 f"the connection to {self._address} failed: {error}",

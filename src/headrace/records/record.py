@@ -281,11 +281,71 @@ def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
 def records_without_key(batch: Buffer, *, bytes_max: int, indexes_max: int) -> tuple[int, tuple[int, ...]]:
     """How many records have no key, which a compacted topic cannot keep, and the indexes of the first of them."""
     section = records_section(batch, bytes_max=bytes_max)
+    record_count = read_header(batch).record_count
+    if _all_have_keys(section, record_count):
+        return 0, ()
     count = 0
     indexes: list[int] = []
-    for index, span in enumerate(walk_records(section, read_header(batch).record_count)):
+    for index, span in enumerate(walk_records(section, record_count)):
         if span.key is None:
             count += 1
             if count <= indexes_max:
                 indexes.append(index)
     return count, tuple(indexes)
+
+
+def _all_have_keys(section: bytes, record_count: int) -> bool:
+    """Whether all records are consistent and have a key. False also if a record needs a closer look.
+
+    A broker runs this for each record of a compacted topic, so usual varints are read here, in half of the time of
+    `walk_records`. A record with longer ones before its value is left to it.
+    """
+    at = 0
+    try:
+        for _ in range(record_count):
+            byte = section[at]
+            if byte & 1:
+                return False
+            if byte < 0x80:
+                start, length = at + 1, byte >> 1
+            elif (second := section[at + 1]) < 0x80:
+                start, length = at + 2, (byte & 0x7F | second << 7) >> 1
+            else:
+                length, start = read_varint(section, at)
+            end = start + length
+            at = start + 1  # after the attributes: the timestamp
+            at += 1 if section[at] < 0x80 else 2 if section[at + 1] < 0x80 else 3
+            if section[at - 1] > 0x7F:
+                return False
+            at += 1 if section[at] < 0x80 else 2 if section[at + 1] < 0x80 else 3  # after the offset
+            if section[at - 1] > 0x7F:
+                return False
+            byte = section[at]
+            if byte & 1:
+                return False
+            if byte < 0x80:
+                at += 1 + (byte >> 1)
+            elif (second := section[at + 1]) < 0x80:
+                at += 2 + ((byte & 0x7F | second << 7) >> 1)
+            else:
+                return False
+            byte = section[at]
+            if byte < 0x80:
+                at += 1
+                if byte & 1 == 0:
+                    at += byte >> 1
+                elif byte != 1:
+                    return False
+            elif (second := section[at + 1]) < 0x80 and not byte & 1:
+                at += 2 + ((byte & 0x7F | second << 7) >> 1)
+            else:
+                value_bytes, at = read_varint(section, at)
+                at += value_bytes
+                if value_bytes < 0:
+                    return False
+            if at >= end:
+                return False
+            at = end
+    except IndexError:
+        return False
+    return at == len(section)

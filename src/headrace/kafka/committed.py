@@ -1,0 +1,52 @@
+"""The committed records of a topic, from its first offset to its end: for topics that a start reads as a whole."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from headrace.kafka.cluster import Cluster
+from headrace.kafka.errors import RequestFailed, request_failed
+
+TIMEOUT_S = 60.0
+"""How long a broker may be unavailable."""
+
+GROUP = "headrace-reader"
+"""A client needs the name of a group, although nothing is committed to it."""
+
+_LOG = logging.getLogger("headrace.kafka.committed")
+_LOG.addHandler(logging.NullHandler())
+
+
+def read_committed(cluster: Cluster, topic: str) -> Iterator[Message]:
+    """Ends at the last stable offset of each partition: an open transaction hides what follows it."""
+    starts = cluster.earliest(cluster.partitions(topic))
+    consumer = Consumer(
+        cluster.client_config(
+            group_id=GROUP,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            enable_partition_eof=True,
+            # The end is reported by an empty response, which the broker would otherwise delay.
+            fetch_wait_max_ms=10,
+        ),
+        logger=_LOG,
+    )
+    try:
+        consumer.assign([TopicPartition(topic, each.number, start) for each, start in starts.items()])
+        ended = 0
+        while ended < len(starts):
+            message = consumer.poll(TIMEOUT_S)
+            if message is None:
+                raise RequestFailed(f"reading {topic}: no response", hint="is the broker running?")
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended += 1
+            else:
+                raise request_failed(error, f"reading {topic}")
+    finally:
+        consumer.close()
