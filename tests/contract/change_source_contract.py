@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sqlite3
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +19,11 @@ import pytest
 from msgspec import Struct
 
 from headrace.cdc.change import Change, Committed, Event, Op, Position
+from headrace.cdc.mysql.source import MysqlSource
 from headrace.cdc.postgres.source import PostgresSource
 from headrace.cdc.source import ChangeSource
 from headrace.cdc.sqlite.source import SqliteSource
+from headrace.testing.mariadb import MariadbServer
 from headrace.testing.postgres import PostgresServer
 
 QUIET_S = 60.0
@@ -85,9 +88,46 @@ def postgres_case(server: PostgresServer) -> SourceCase:
     return SourceCase(open=open_source, run=run, rows=rows)
 
 
+def mariadb_case(server: MariadbServer) -> SourceCase:
+    import pymysql
+
+    database = f"contract_{uuid.uuid4().hex[:12]}"
+    address = server.create_database(database)
+
+    connections = threading.local()
+
+    def connected() -> Any:
+        """One connection for each thread: opening one takes several messages."""
+        if not hasattr(connections, "opened"):
+            # Names in double quotes, as in the SQL of the other databases.
+            settings = {"init_command": "SET sql_mode = 'ANSI'", "cursorclass": pymysql.cursors.DictCursor}
+            connections.opened = pymysql.connect(**server.login, database=database, **settings)
+        return connections.opened
+
+    def run(*statements: str) -> None:
+        connection = connected()
+        try:
+            for statement in statements:
+                connection.cursor().execute(statement)
+            connection.commit()
+        finally:
+            connection.rollback()
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        with connected().cursor() as cursor:
+            cursor.execute(f'SELECT * FROM "{table}"')
+            return list(cursor.fetchall())
+
+    def open_source(tables: Sequence[str] = ("*",)) -> ChangeSource:
+        return MysqlSource("contract", address, tables)
+
+    return SourceCase(open=open_source, run=run, rows=rows)
+
+
 CASES: dict[str, Callable[[pytest.FixtureRequest], SourceCase]] = {
     "sqlite": lambda request: sqlite_case(request.getfixturevalue("tmp_path")),
     "postgres": lambda request: postgres_case(request.getfixturevalue("postgres")),
+    "mariadb": lambda request: mariadb_case(request.getfixturevalue("mariadb")),
 }
 
 

@@ -200,6 +200,29 @@ def test_new_table_is_read_and_followed(notes: SourceCase, reader: Reader) -> No
     assert later[-1].after == {"id": 101, "tag": "b"}
 
 
+def test_first_run_that_stored_no_position_is_begun_again_by_the_next(notes: SourceCase) -> None:
+    with closing(Reader(notes)) as reader:
+        reader.take(1)
+    with closing(Reader(notes)) as again:
+        read = [each.after for each in changes(again.until(snapshot_end)) if each.op is Op.READ]
+    assert read == [one(1, "one", 10), one(2, "two", 20)]
+
+
+def test_new_table_whose_rows_were_not_stored_is_read_by_the_next_run(notes: SourceCase) -> None:
+    with closing(Reader(notes)) as reader:
+        position = reader.until(snapshot_end)[-1].position
+        notes.run(
+            "CREATE TABLE tags (id INTEGER PRIMARY KEY, tag VARCHAR(20))",
+            "INSERT INTO tags VALUES (100, 'a')",
+        )
+        reader.until(until_row(100))
+    with closing(Reader(notes, position)) as again:
+        (row,) = {
+            str(each.after) for each in changes(again.until(until_row(100))) if each.table.path[-1] == "tags"
+        }
+    assert row == str({"id": 100, "tag": "a"})
+
+
 def test_new_column_is_followed(notes: SourceCase, reader: Reader) -> None:
     notes.run("ALTER TABLE notes ADD COLUMN colour VARCHAR(20)")
     notes.run("INSERT INTO notes VALUES (3, 'three', 30, 'red')")

@@ -1,26 +1,32 @@
-"""`kill -9` of the runner of a capture, and of its broker, under load: every change is there once and in order."""
+"""`kill -9` of the runner of a capture, of its broker and of its database, under load: every change is there once and
+in order."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
+import pymysql
 import pytest
 
-from headrace.cdc.capture import Capture, Captures
+from headrace.cdc.capture import Capture, CaptureFolder, Captures, CaptureState
 from headrace.cdc.runner import CaptureRun
 from headrace.kafka.cluster import Cluster
+from headrace.testing.mariadb import MariadbServer
 from headrace.testing.postgres import PostgresServer
+from headrace.testing.requirements import require_mariadb, require_postgres
 from tests.cdc.conftest import committed_records
 from tests.faults.broker_process import BrokerProcess
 
@@ -31,17 +37,24 @@ RUNS_S_MAX = 3.0
 
 
 class Database(Protocol):
-    """The tables that are changed: `rows`, which is captured, and `counter`."""
+    """The tables that are changed: `items`, which is captured, and `counter`."""
 
     address: str
     table: str
 
     def connect(self) -> Any: ...
+    def count(self, connection: Any) -> int:
+        """The next number. Takes the lock of the counter, so that transactions follow each other."""
+        ...
+
     def replace(self, key: int, n: int) -> str: ...
+    def kill(self) -> bool:
+        """End the server without warning, and start it again. False if there is none."""
+        ...
 
 
 class Sqlite:
-    table = "rows"
+    table = "items"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,21 +64,89 @@ class Sqlite:
     def connect(self) -> Any:
         return sqlite3.connect(self._path, timeout=60, isolation_level=None)
 
+    def count(self, connection: Any) -> int:
+        (n,) = connection.execute("UPDATE counter SET n = n + 1 RETURNING n").fetchone()
+        return int(n)
+
     def replace(self, key: int, n: int) -> str:
-        return f"REPLACE INTO rows VALUES ({key}, {n})"
+        return f"REPLACE INTO items VALUES ({key}, {n})"
+
+    def kill(self) -> bool:
+        return False
 
 
 class Postgres:
-    table = "public.rows"
+    table = "public.items"
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self.address = server.create_database(f"killed_{uuid.uuid4().hex[:8]}")
 
     def connect(self) -> Any:
         return psycopg.connect(self.address, autocommit=True)
 
+    def count(self, connection: Any) -> int:
+        (n,) = connection.execute("UPDATE counter SET n = n + 1 RETURNING n").fetchone()
+        return int(n)
+
     def replace(self, key: int, n: int) -> str:
-        return f"INSERT INTO rows VALUES ({key}, {n}) ON CONFLICT (id) DO UPDATE SET n = {n}"
+        return f"INSERT INTO items VALUES ({key}, {n}) ON CONFLICT (id) DO UPDATE SET n = {n}"
+
+    def kill(self) -> bool:
+        # Each connection has a process of its own, which outlives the server for a moment.
+        children = Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")
+        processes = [int(pid) for pid in children.read_text().split()] if children.exists() else []
+        for pid in (self._server.pid, *processes):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._server.kill()
+        self._server.start()
+        return True
+
+
+class MariadbConnection:
+    """As the connections of the other drivers have it."""
+
+    def __init__(self, **login: Any) -> None:
+        self._driver: Any = pymysql.connect(**login, autocommit=True)
+
+    def execute(self, statement: str) -> Any:
+        cursor = self._driver.cursor()
+        cursor.execute(statement)
+        return cursor
+
+    def close(self) -> None:
+        self._driver.close()
+
+
+class Mariadb:
+    def __init__(self, server: MariadbServer) -> None:
+        self._server = server
+        self._name = f"killed_{uuid.uuid4().hex[:8]}"
+        self.address = server.create_database(self._name)
+        self.table = f"{self._name}.items"
+
+    def connect(self) -> Any:
+        return MariadbConnection(**self._server.login, database=self._name)
+
+    def count(self, connection: Any) -> int:
+        connection.execute("UPDATE counter SET n = LAST_INSERT_ID(n + 1)")
+        (n,) = connection.execute("SELECT LAST_INSERT_ID()").fetchone()
+        return int(n)
+
+    def replace(self, key: int, n: int) -> str:
+        return f"INSERT INTO items VALUES ({key}, {n}) ON DUPLICATE KEY UPDATE n = {n}"
+
+    def kill(self) -> bool:
+        self._server.kill()
+        self._server.start()
+        return True
+
+
+POSITION = ("change", "lsn", "txId", "file", "pos", "row")
+"""of a change in the log of its database: the fields of `source`, by the kind of database"""
+
+AWAY = (psycopg.OperationalError, pymysql.err.OperationalError, pymysql.err.InterfaceError)
 
 
 class Writers:
@@ -88,14 +169,18 @@ class Writers:
 
     def _write(self, number: int) -> None:
         choices = random.Random(SEED + number)
+        while not self._stopping.is_set():
+            with contextlib.suppress(*AWAY):
+                self._write_until_killed(choices)
+
+    def _write_until_killed(self, choices: random.Random) -> None:
         connection = self._database.connect()
         while not self._stopping.wait(0.005):
             connection.execute("BEGIN")
-            # The first statement takes the lock of the counter, so that transactions follow each other.
             for _ in range(choices.randint(1, 5)):
-                (n,) = connection.execute("UPDATE counter SET n = n + 1 RETURNING n").fetchone()
+                n = self._database.count(connection)
                 key = choices.randrange(KEYS)
-                delete = f"DELETE FROM rows WHERE id = {key}"
+                delete = f"DELETE FROM items WHERE id = {key}"
                 connection.execute(delete if choices.random() < 0.2 else self._database.replace(key, n))
             connection.execute("ROLLBACK" if choices.random() < 0.1 else "COMMIT")
         connection.close()
@@ -113,35 +198,48 @@ def runner(name: str, data_dir: Path, bootstrap: str) -> Iterator[subprocess.Pop
 
 
 def check(events: list[tuple[Any, Any]], database: Database) -> None:
-    """The changes of each key follow each other without a gap and without a repeat, up to the row in the table."""
+    """The changes of each key follow each other without a gap and without a repeat, up to the row in the table.
+
+    If the snapshot was interrupted, changes come before the rest of its rows. Of a row that was not read yet, the row
+    before is not known.
+    """
+    last_read = max(number for number, (_, value) in enumerate(events) if value["op"] == "r")
     rows: dict[int, Any] = {}
     positions: list[tuple[Any, ...]] = []
-    for key, value in events:
-        if value["op"] == "r":
-            rows[key["id"]] = value["after"]
-            continue
-        source = value["source"]
-        positions.append((source.get("change"), source.get("lsn"), source.get("txId")))
-        assert rows.get(key["id"]) == value["before"], f"the change before {value} is missing"
+    for number, (key, value) in enumerate(events):
+        is_known = key["id"] in rows or number > last_read
+        before = value["after"] if value["op"] == "r" else value["before"]
+        assert not is_known or rows.get(key["id"]) == before, f"the change before {value} is missing"
         rows[key["id"]] = value["after"]
+        if value["op"] != "r":
+            positions.append(tuple(value["source"].get(name) for name in POSITION))
     assert len(set(positions)) == len(positions), "a change is there twice"
     connection = database.connect()
-    table = {id: {"id": id, "n": n} for id, n in connection.execute("SELECT id, n FROM rows")}
+    table = {id: {"id": id, "n": n} for id, n in connection.execute("SELECT id, n FROM items")}
     connection.close()
     assert {key: row for key, row in rows.items() if row is not None} == table
+
+
+def wait_until_streaming(folder: CaptureFolder, process: subprocess.Popen[bytes]) -> None:
+    """A start takes longer than a round if the machine is busy."""
+    deadline_s = time.monotonic() + 60
+    while folder.status().pid != process.pid or folder.status().state is not CaptureState.STREAMING:
+        assert process.poll() is None, "the runner has ended"
+        assert time.monotonic() < deadline_s, folder.status()
+        time.sleep(0.05)
 
 
 def kill_in_rounds(tmp_path: Path, database: Database, *, rounds: int) -> None:
     moments = random.Random(SEED)
     data_dir = tmp_path / "data"
     connection = database.connect()
-    connection.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, n INTEGER)")
+    connection.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, n INTEGER)")
     connection.execute("CREATE TABLE counter (id INTEGER PRIMARY KEY, n INTEGER)")
     connection.execute("INSERT INTO counter VALUES (1, 0)")
     for key in range(KEYS):
-        connection.execute(f"INSERT INTO rows VALUES ({key}, 0)")
+        connection.execute(f"INSERT INTO items VALUES ({key}, 0)")
     if isinstance(database, Postgres):
-        connection.execute("ALTER TABLE rows REPLICA IDENTITY FULL")  # so that changes have their old rows
+        connection.execute("ALTER TABLE items REPLICA IDENTITY FULL")  # so that changes have their old rows
     connection.close()
     name = f"killed{uuid.uuid4().hex[:8]}"
     capture = Capture(name=name, address=database.address, tables=(database.table,), keep="all", partitions=1)
@@ -150,11 +248,16 @@ def kill_in_rounds(tmp_path: Path, database: Database, *, rounds: int) -> None:
         with Writers(database, 2):
             for number in range(rounds):
                 with runner(name, data_dir, broker.bootstrap) as process:
+                    if number % 2 == 1:
+                        wait_until_streaming(folder, process)
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(moments.uniform(0.3, RUNS_S_MAX))
                     if number % 3 == 2:
                         broker.kill()
                         broker.start()
+                    elif number % 3 == 1 and database.kill():
+                        with contextlib.suppress(subprocess.TimeoutExpired):
+                            process.wait(moments.uniform(0.3, RUNS_S_MAX))
         CaptureRun(capture, folder, Cluster(broker.bootstrap, timeout_s=30), once=True).run()
         events = committed_records(broker.bootstrap, f"{name}.{database.table}")
     assert len(events) > KEYS + 50 * rounds, "the writers did not get far enough to test anything"
@@ -164,15 +267,24 @@ def kill_in_rounds(tmp_path: Path, database: Database, *, rounds: int) -> None:
     source.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """Servers of their own: other tests do not want theirs to be killed."""
     if request.param == "sqlite":
-        return Sqlite(tmp_path / "shop.db")
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return Postgres(server.create_database(f"killed_{uuid.uuid4().hex[:8]}"))
+        yield Sqlite(tmp_path / "shop.db")
+    elif request.param == "postgres":
+        require_postgres()
+        with PostgresServer(settings={"wal_level": "logical", "fsync": "off"}) as server:
+            yield Postgres(server)
+    else:
+        require_mariadb()
+        with MariadbServer() as mariadb:
+            yield Mariadb(mariadb)
 
 
-def test_capture_killed_with_its_broker_has_every_change_once(tmp_path: Path, database: Database) -> None:
+def test_capture_killed_with_its_broker_and_its_database_has_every_change_once(
+    tmp_path: Path, database: Database
+) -> None:
     kill_in_rounds(tmp_path, database, rounds=3)
 
 

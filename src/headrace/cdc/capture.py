@@ -11,6 +11,7 @@ The position is not here: it is in the log, in the same transactions as the reco
 
 from __future__ import annotations
 
+import glob
 import re
 import shutil
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.cdc.errors import BadCapture
+from headrace.cdc.outbox.definition import Outbox
 from headrace.cdc.source import ChangeSource, SnapshotProgress
 from headrace.files import replace_json
 from headrace.names import did_you_mean
@@ -65,6 +67,7 @@ class Capture(Struct, frozen=True, kw_only=True):
     """each record repeats its schema, as sink connectors of Kafka Connect need it"""
     partitions: int | None = None
     """of new topics; the broker's default if not set"""
+    outbox: Outbox | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > NAME_LENGTH_MAX:
@@ -79,6 +82,11 @@ class Capture(Struct, frozen=True, kw_only=True):
         scheme = self.address.partition(":")[0]
         return {"postgres": "postgresql"}.get(scheme, scheme)
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Of the tables that the source reads; empty for all. Beside an outbox, only tables that are named are read."""
+        return self.tables if self.outbox is None else (*self.tables, glob.escape(self.outbox.table))
+
     def open_source(self) -> ChangeSource:
         """The source of this kind of database. Nothing connects before its first call."""
         scheme, separator, place = self.address.partition("://")
@@ -86,18 +94,29 @@ class Capture(Struct, frozen=True, kw_only=True):
             case "sqlite":
                 from headrace.cdc.sqlite.source import SqliteSource
 
-                return SqliteSource(self.name, Path(place.removeprefix("/")), self.tables or ("*",))
+                return SqliteSource(self.name, Path(place.removeprefix("/")), self.patterns or ("*",))
             case "postgresql" | "postgres":
                 try:
                     from headrace.cdc.postgres.source import PostgresSource
                 except ImportError as error:
                     raise BadCapture(
-                        f"captures of PostgreSQL need psycopg: {error}", hint="pip install 'headrace[cdc]'"
+                        f"captures of PostgreSQL need psycopg, numpy and pyarrow: {error}",
+                        hint="pip install 'headrace[cdc]'",
                     ) from error
-                return PostgresSource(self.name, self.address, self.tables or ("*.*",))
+                return PostgresSource(self.name, self.address, self.patterns or ("*.*",))
+            case "mysql" | "mariadb":
+                try:
+                    from headrace.cdc.mysql.source import MysqlSource
+                except ImportError as error:
+                    raise BadCapture(
+                        f"captures of MySQL and MariaDB need pymysql and mysql-replication: {error}",
+                        hint="pip install 'headrace[cdc]'",
+                    ) from error
+                return MysqlSource(self.name, self.address, self.patterns or ("*",))
         raise BadCapture(
             f"{redacted(self.address)} is not the address of a database that can be captured",
-            hint="sqlite:///FILE (sqlite:////FILE for an absolute path) or postgresql://USER@HOST/DATABASE",
+            hint="sqlite:///FILE (sqlite:////FILE for an absolute path), postgresql://USER@HOST/DATABASE,"
+            " mysql://USER@HOST/DATABASE or mariadb://USER@HOST/DATABASE",
         )
 
 
@@ -112,6 +131,8 @@ class CaptureStatus(Struct, frozen=True, kw_only=True):
     """when the last captured change was committed in the database"""
     lag_bytes: int | None = None
     error: str = ""
+    rejected: int = 0
+    """rows of the outbox that became dead letters"""
     updated_ms: int = 0
     snapshots: tuple[SnapshotProgress, ...] = ()
 

@@ -5,10 +5,11 @@ A position is what a source needs to continue: a mapping that JSON can hold, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 Position = Mapping[str, Any]
@@ -75,6 +76,36 @@ class Committed(Struct, frozen=True, kw_only=True):
     transaction: str | None = None
     committed_ms: int
     position: Position
+
+
+class ReadRows(Struct, frozen=True, kw_only=True):
+    """Rows of a snapshot that were read together. It stands for a change with `Op.READ` for each of them."""
+
+    table: Table
+    columns: Sequence[Any]
+    """for each column of the table, an Arrow array of its values as JSON"""
+    count: int
+    committed_ms: int
+    source: Position
+    position_after: Callable[[int], Position]
+    """from here a source continues after the row with this index"""
+
+    @property
+    def position(self) -> Position:
+        return self.position_after(self.count - 1)
+
+    def changes(self) -> Iterator[Change]:
+        names = [column.name for column in self.table.columns]
+        for row in range(self.count):
+            values = (msgspec.json.decode(column[row].as_py()) for column in self.columns)
+            yield Change(
+                table=self.table,
+                op=Op.READ,
+                after=dict(zip(names, values, strict=True)),
+                committed_ms=self.committed_ms,
+                source=self.source,
+                position=self.position_after(row),
+            )
 
 
 Event = Change | Committed

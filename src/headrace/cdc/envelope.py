@@ -13,14 +13,29 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headrace.cdc.change import Change, Column, Op, Table
+from headrace.cdc.change import Change, Column, Op, ReadRows, Row, Table
 
 _encode = msgspec.json.Encoder().encode
+_MARK = b"\0"
+"""a byte that no JSON has"""
+_MARKED = msgspec.Raw(_MARK)
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class Record(Struct, frozen=True):
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int | None = None
+    """of a record with headers; the time of the producer if not set"""
+
+
+class Layout(Struct, frozen=True, kw_only=True):
+    """The texts before, between and after the values of a row, in the key and in the value of its record."""
+
+    key: tuple[bytes, ...]
+    value: tuple[bytes, ...]
+    key_columns: tuple[int, ...]
+    """indexes of the columns that the key has"""
 
 
 class Envelope:
@@ -29,43 +44,64 @@ class Envelope:
     def __init__(self, capture: str, connector: str, *, schemas: bool = False) -> None:
         self._schemas = schemas
         self._capture = capture
-        self._source = {"version": version("headrace"), "connector": connector, "name": capture}
+        self._source = {
+            "version": version("headrace"),
+            "connector": connector,
+            "name": capture,
+            "ts_ms": 0,
+            "snapshot": "false",
+        }
 
     def records(
         self, change: Change, now_ms: int, order: Mapping[str, Any] | None = None
     ) -> Sequence[Record]:
         """The record of the change, and the tombstone after a delete. `order` is the place in its transaction."""
-        key = self._key(change)
+        op, before, after = change.op, change.before, change.after
+        key = self._key(change.table, before if after is None else after)
+        source = {**self._source, **change.source}
+        source["ts_ms"] = change.committed_ms
         payload = {
-            "before": change.before,
-            "after": change.after,
-            "source": {
-                **self._source,
-                "ts_ms": change.committed_ms,
-                "snapshot": "false",
-                **change.source,
-            },
+            "before": before,
+            "after": after,
+            "source": source,
             "transaction": order,
-            "op": change.op.value,
+            "op": op,
             "ts_ms": now_ms,
         }
-        record = Record(key=key, value=self._wrapped(change.table, payload))
-        if change.op is Op.DELETE and key is not None:
-            return record, Record(key=key, value=None)
+        record = Record(
+            key, _encode(payload) if not self._schemas else self._with_schema(change.table, payload)
+        )
+        if op is Op.DELETE and key is not None:
+            return record, Record(key, None)
         return (record,)
 
-    def _key(self, change: Change) -> bytes | None:
-        row = change.after if change.after is not None else change.before
-        if row is None:
-            return None
-        payload = {name: row[name] for name in change.table.key}
-        return _encode(
-            {"schema": _key_schema(change.table), "payload": payload} if self._schemas else payload
+    def layout(self, rows: ReadRows, now_ms: int) -> Layout:
+        """What stands around the values of all these rows: the record of a row with a mark for each value shows it."""
+        names = [column.name for column in rows.table.columns]
+        template = Change(
+            table=rows.table,
+            op=Op.READ,
+            after=dict.fromkeys(names, _MARKED),
+            committed_ms=rows.committed_ms,
+            source=rows.source,
+            position=None,
+        )
+        (record,) = self.records(template, now_ms)
+        assert record.key is not None
+        assert record.value is not None
+        return Layout(
+            key=tuple(record.key.split(_MARK)),
+            value=tuple(record.value.split(_MARK)),
+            key_columns=tuple(names.index(name) for name in rows.table.key),
         )
 
-    def _wrapped(self, table: Table, payload: Mapping[str, Any]) -> bytes:
-        if not self._schemas:
-            return _encode(payload)
+    def _key(self, table: Table, row: Row | None) -> bytes | None:
+        if row is None:
+            return None
+        payload = {name: row[name] for name in table.key}
+        return _encode({"schema": _key_schema(table), "payload": payload} if self._schemas else payload)
+
+    def _with_schema(self, table: Table, payload: Mapping[str, Any]) -> bytes:
         return _encode({"schema": _value_schema(self._capture, table), "payload": payload})
 
     def transaction(

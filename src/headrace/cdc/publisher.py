@@ -9,16 +9,23 @@ import contextlib
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from msgspec import Struct
 
-from headrace.cdc.envelope import Record
+from headrace.cdc.envelope import Layout, Record
 from headrace.cdc.errors import BadCapture, SourceUnavailable
+from headrace.cdc.owner import Owner, last_owner, reason_of_fencing
+from headrace.clock import SystemClock
 from headrace.kafka.cluster import Cluster
+from headrace.kafka.committed import read_committed
+from headrace.kafka.errors import RequestFailed
+
+if TYPE_CHECKING:
+    from headrace.cdc.row_writer import RowWriter
 
 POSITIONS_TOPIC = "headrace.cdc."
 """With the name of the capture: the topic of its positions, compacted. Each capture has its own, because an open
@@ -35,6 +42,9 @@ TRANSACTION_TIMEOUT_MS = 120_000
 WAITING_BYTES_MAX = 32 * 1024 * 1024
 """Records in the memory of the client. Beyond this the runner waits for the broker."""
 
+FITS_BYTES = 900_000
+"""A record of this size fits into a topic with default settings. A larger one is compared with those of its topic."""
+
 _CONFIG: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
@@ -47,7 +57,9 @@ _CONFIG: dict[str, Any] = {
     "message.max.bytes": 1_000_000_000,
     "delivery.report.only.error": True,
 }
+_UNAVAILABLE_HINT = "is the broker running, and is its disk full?"
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
 _LOG = logging.getLogger("headrace.cdc.kafka")
 _LOG.addHandler(logging.NullHandler())
 
@@ -65,6 +77,8 @@ class Kept(Struct, frozen=True, kw_only=True):
 
     position: dict[str, Any]
     transaction: OpenTransaction | None = None
+    outbox: tuple[Any, ...] = ()
+    """the ids of published rows that are not deleted yet"""
 
 
 class Publisher:
@@ -76,19 +90,30 @@ class Publisher:
         self._is_open = False
         self._waiting_bytes = 0
         self._topics: set[str] = set()
+        self._bytes_max: dict[str, int] = {}
         self._positions = f"{POSITIONS_TOPIC}{capture}"
+        self._rows: RowWriter | None = None
+        self._transactional_id = f"headrace-cdc-{capture}"
         self.ensure_topic(self._positions, partitions=1, config={"cleanup.policy": "compact"})
-        self._producer = Producer(
-            cluster.client_config(**{**_CONFIG, "transactional.id": f"headrace-cdc-{capture}"}), logger=_LOG
-        )
+        self._owner = Owner.this_process(SystemClock().now_ms())
+        self._open()
+        self.write(self._positions, self._owner.record())
+        self._commit()
+
+    def _open(self) -> None:
+        config = {**_CONFIG, "transactional.id": self._transactional_id}
+        self._producer = Producer(self._cluster.client_config(**config), logger=_LOG)
+        self._produce = self._producer.produce
         with self._errors("opening"):
             self._producer.init_transactions(TIMEOUT_S)
 
     def kept(self) -> Kept | None:
         """How far the capture is; None before its first commit."""
         found = None
-        for message in self._read(self._positions):
+        for message in read_committed(self._cluster, self._positions):
             value = message.value()
+            if message.key() != _KEY:
+                continue
             found = None if value is None else msgspec.json.decode(value, type=Kept)
         return found
 
@@ -97,7 +122,7 @@ class Publisher:
         # On disk, because a table may have more keys than memory can hold.
         with contextlib.closing(sqlite3.connect("")) as keys:
             keys.execute("CREATE TABLE live (key BLOB PRIMARY KEY) WITHOUT ROWID")
-            for message in self._read(topic):
+            for message in read_committed(self._cluster, topic):
                 is_live = message.value() is not None
                 statement = (
                     "INSERT OR IGNORE INTO live VALUES (?)" if is_live else "DELETE FROM live WHERE key = ?"
@@ -111,21 +136,78 @@ class Publisher:
             self._cluster.create_topic(topic, partitions=partitions, config=config, exist_ok=True)
             self._topics.add(topic)
 
+    def begin_rows(self) -> None:
+        """From now on `write_rows` takes rows of a snapshot. Everything before is committed."""
+        # Only sources that read rows in blocks need Arrow.
+        from headrace.cdc.row_writer import RowWriter
+        from headrace.kafka.bulk_producer import BulkProducer
+
+        assert not self._is_open
+        with self._bulk_errors():
+            # It has the same id as the producer of single records, and fences it.
+            producer = BulkProducer(
+                self._cluster,
+                self._transactional_id,
+                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+                timeout_s=TIMEOUT_S,
+            )
+        self._rows = RowWriter(producer, self._require_fit)
+        self._require_owner()
+
+    def write_rows(self, topic: str, layout: Layout, columns: Sequence[Any]) -> None:
+        assert self._rows is not None
+        with self._bulk_errors():
+            self._rows.write(topic, layout, columns)
+
+    def end_rows(self) -> None:
+        """Only single records follow. All rows are committed."""
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
+            self._open()
+            self._require_owner()
+
+    def _require_owner(self) -> None:
+        """A producer that is opened later fences everyone: also a process that has become the owner meanwhile."""
+        if last_owner(self._cluster, self._positions) != self._owner:
+            raise self._fenced()
+
     def write(self, topic: str, record: Record) -> None:
-        size = len(record.value or b"") + len(record.key or b"")
+        if self._rows is not None:
+            with self._bulk_errors():
+                self._rows.write_record(topic, record)
+            return
+        key, value = record.key, record.value
+        size = (0 if key is None else len(key)) + (0 if value is None else len(value))
         if self._waiting_bytes + size > WAITING_BYTES_MAX:
             self._flush()
+        if size > FITS_BYTES:
+            self._require_fit(topic, size)
         self._waiting_bytes += size
-        with self._errors(f"writing to {topic}"):
+        try:
             if not self._is_open:
                 self._producer.begin_transaction()
                 self._is_open = True
-            self._producer.produce(topic, record.value, record.key)
+            if record.headers:
+                self._produce(
+                    topic, value, key, timestamp=record.timestamp_ms or 0, headers=list(record.headers)
+                )
+            else:
+                self._produce(topic, value, key)
+        except KafkaException as error:
+            raise self._meaning(f"writing to {topic}", error) from error
 
     def commit(self, kept: Kept | None) -> None:
         """Make everything since the last commit visible, and keep how far the capture is; None forgets it."""
         value = None if kept is None else msgspec.json.encode(kept)
         self.write(self._positions, Record(key=_KEY, value=value))
+        if self._rows is not None:
+            with self._bulk_errors():
+                self._rows.commit()
+        else:
+            self._commit()
+
+    def _commit(self) -> None:
         with self._errors("committing"):
             deadline_s = time.monotonic() + TIMEOUT_S
             while True:
@@ -140,47 +222,17 @@ class Publisher:
 
     def close(self) -> None:
         """Without waiting: what is not committed is aborted by the next owner."""
+        if self._rows is not None:
+            self._rows.close()
         with contextlib.suppress(KafkaException):
             self._producer.purge()
             self._producer.poll(0)
-
-    def _read(self, topic: str) -> Iterator[Any]:
-        """The committed messages of a topic that only this capture writes, to its end."""
-        starts = self._cluster.earliest(self._cluster.partitions(topic))
-        consumer = Consumer(
-            self._cluster.client_config(
-                group_id=f"headrace-cdc-{self._capture}",
-                enable_auto_commit=False,
-                isolation_level="read_committed",
-                enable_partition_eof=True,
-                # The end is reported by an empty response, which the broker would otherwise delay.
-                fetch_wait_max_ms=10,
-            ),
-            logger=_LOG,
-        )
-        try:
-            consumer.assign([TopicPartition(topic, each.number, start) for each, start in starts.items()])
-            ended = 0
-            while ended < len(starts):
-                message = consumer.poll(TIMEOUT_S)
-                if message is None:
-                    raise SourceUnavailable(f"reading {topic}: no response", hint="is the broker running?")
-                error = message.error()
-                if error is None:
-                    yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ended += 1
-                else:
-                    with self._errors(f"reading {topic}"):
-                        raise KafkaException(error)
-        finally:
-            consumer.close()
 
     def _flush(self) -> None:
         if left := self._producer.flush(TIMEOUT_S):
             raise SourceUnavailable(
                 f"the broker did not accept {left:,} records within {TIMEOUT_S:.0f} s",
-                hint="is it running, and is its disk full?",
+                hint=_UNAVAILABLE_HINT,
             )
         self._waiting_bytes = 0
 
@@ -189,17 +241,54 @@ class Publisher:
         try:
             yield
         except KafkaException as error:
-            cause = error.args[0]
-            if cause.code() in _FENCED or (cause.fatal() and "fenced" in cause.str().lower()):
-                raise BadCapture(
-                    f"capture {self._capture}: another process has opened it",
-                    hint="a capture runs in one process at a time; stop the other one",
-                ) from error
-            if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                raise BadCapture(
-                    f"capture {self._capture}: {doing}: {cause.str()}",
-                    hint="`headrace topic alter NAME --config max.message.bytes=N` raises the limit of a topic",
-                ) from error
-            raise SourceUnavailable(
-                f"capture {self._capture}: {doing}: {cause.str()}", hint="is the broker running?"
-            ) from error
+            raise self._meaning(doing, error) from error
+
+    def _first_cause(self, error: KafkaException) -> KafkaError:
+        """A record that the broker has rejected makes later calls fail with the state of the producer. Only an attempt
+        to commit returns what was rejected: it does not commit a transaction that has failed."""
+        cause: KafkaError = error.args[0]
+        if cause.code() != KafkaError._STATE:
+            return cause
+        try:
+            self._producer.commit_transaction(TIMEOUT_S)
+        except KafkaException as first:
+            cause = first.args[0]
+        return cause
+
+    @contextlib.contextmanager
+    def _bulk_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except RequestFailed as error:
+            if error.code in _FENCED:
+                raise self._fenced() from error
+            if error.code in _TOO_LARGE:
+                raise self._too_large(error.message) from error
+            raise
+
+    def _require_fit(self, topic: str, size: int) -> None:
+        """Before it is sent: a broker may close the connection of a request that is far too large, without a reason."""
+        if topic not in self._bytes_max:
+            found = self._cluster.configs("topic", topic)["max.message.bytes"].value
+            self._bytes_max[topic] = int(found or FITS_BYTES)
+        if size > self._bytes_max[topic]:
+            raise self._too_large(
+                f"a record of {size:,} bytes does not fit into topic {topic}, which takes {self._bytes_max[topic]:,}"
+            )
+
+    def _fenced(self) -> BadCapture | SourceUnavailable:
+        return reason_of_fencing(self._capture, self._owner, self._cluster, self._positions)
+
+    def _too_large(self, what: str) -> BadCapture:
+        return BadCapture(
+            f"capture {self._capture}: {what}",
+            hint="`headrace topic alter NAME --config max.message.bytes=N` raises the limit of a topic",
+        )
+
+    def _meaning(self, doing: str, error: KafkaException) -> BadCapture | SourceUnavailable:
+        cause = self._first_cause(error)
+        if cause.code() in _FENCED or (cause.fatal() and "fenced" in cause.str().lower()):
+            return self._fenced()
+        if cause.code() in _TOO_LARGE:
+            return self._too_large(f"{doing}: {cause.str()}")
+        return SourceUnavailable(f"capture {self._capture}: {doing}: {cause.str()}", hint=_UNAVAILABLE_HINT)

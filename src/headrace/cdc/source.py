@@ -7,11 +7,11 @@ implementation passes `tests/contract/test_change_sources.py`.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from headrace.cdc.change import Event, Position
+from headrace.cdc.change import Event, Position, ReadRows
 
 
 class SnapshotProgress(Struct, frozen=True, kw_only=True):
@@ -67,4 +67,15 @@ class ChangeSource(Protocol):
 
     def close(self) -> None:
         """Close the connection. The generator of `events` is closed before."""
+        ...
+
+
+@runtime_checkable
+class BulkSource(ChangeSource, Protocol):
+    """A source that reads the rows of a snapshot in blocks, because single rows would be slow."""
+
+    def bulk_events(
+        self, position: Position | None, *, once: bool = False
+    ) -> Generator[Event | ReadRows | None, None, None]:
+        """The same as `events`, with `ReadRows` for rows of a snapshot."""
         ...

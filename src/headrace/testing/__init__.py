@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from headrace.testing.feed import Feed
     from headrace.testing.java import JavaTools
     from headrace.testing.manual_clock import ManualClock
+    from headrace.testing.mariadb import MariadbServer
+    from headrace.testing.opensearch import OpenSearchServer
     from headrace.testing.ports import free_port, free_ports
     from headrace.testing.postgres import PostgresServer
     from headrace.testing.redis_server import RedisServer
@@ -38,6 +40,8 @@ else:
             "feed": ("Feed",),
             "java": ("JavaTools",),
             "manual_clock": ("ManualClock",),
+            "mariadb": ("MariadbServer",),
+            "opensearch": ("OpenSearchServer",),
             "ports": ("free_port", "free_ports"),
             "postgres": ("PostgresServer",),
             "redis_server": ("RedisServer",),
@@ -56,6 +60,8 @@ __all__ = [
     "JavaTools",
     "JobAborted",
     "ManualClock",
+    "MariadbServer",
+    "OpenSearchServer",
     "PostgresServer",
     "PowerLost",
     "RedisServer",

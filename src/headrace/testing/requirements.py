@@ -15,6 +15,7 @@ from typing import NoReturn, TypeVar
 import pytest
 
 from headrace.java import JavaUnavailable, java_command
+from headrace.testing.mariadb import mariadb_command
 from headrace.testing.postgres import postgres_binaries
 from headrace.testing.redis_server import redis_command
 from headrace.testing.server_process import ServerUnavailable
@@ -32,6 +33,10 @@ def require_command(command: str, *, install: str) -> str:
 
 def require_java() -> str:
     return _require(java_command)
+
+
+def require_mariadb() -> str:
+    return _require(mariadb_command)
 
 
 def require_postgres() -> Path:

@@ -72,6 +72,7 @@ def test_errors_of_the_driver_say_whether_a_person_has_to_act() -> None:
         (psycopg.OperationalError("gone"), SourceUnavailable),
         (psycopg.errors.InsufficientPrivilege("no"), BadCapture),
         (psycopg.errors.SyntaxError("odd"), BadCapture),
+        (psycopg.errors.UndefinedTable("renamed"), SourceUnavailable),
     ]:
         with pytest.raises(kind), translated(address):
             raise error

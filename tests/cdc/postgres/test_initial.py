@@ -81,7 +81,7 @@ class SnapshotAndUpdates:
 def test_snapshot_restarted_at_any_row_has_the_other_rows(
     database: Database, open_source: OpenSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.cdc.postgres.initial.CHUNK_ROWS", 2)
+    monkeypatch.setattr("headrace.cdc.postgres.block_reader.BLOCK_ROWS", 2)
     monkeypatch.setattr("headrace.cdc.postgres.live.WINDOW_ROWS", 2)
     database.run(
         "CREATE TABLE t (id int4 PRIMARY KEY, n int4)",

@@ -7,36 +7,9 @@ import pytest
 from headrace.cdc.change import Change, Committed, Event
 from headrace.cdc.errors import BadCapture
 from headrace.cdc.postgres.catalog import CatalogTable, captured_tables
-from headrace.cdc.postgres.snapshot import SnapshotQueue, chunk_statement, open_reader, read_rows, read_window
+from headrace.cdc.postgres.snapshot import chunk_statement, open_reader, read_rows, read_window
 from headrace.cdc.postgres.source import PostgresSource
 from tests.cdc.postgres.steps import Database, changes_of, end_of, take_snapshot, take_until
-
-A, B = ("public", "a"), ("public", "b")
-
-
-def test_queue_continues_from_its_state() -> None:
-    queue = SnapshotQueue()
-    queue.add([A, B])
-    queue.read(["7"], 7)
-    again = SnapshotQueue(queue.state())
-    assert (again.current, again.after, again.state()) == (A, ["7"], queue.state())
-    again.finish_table()
-    again.finish_table()
-    assert again.state() is None
-    assert [(one.table, one.rows_read, one.is_done) for one in again.progress()] == [
-        ("public.a", 7, True),
-        ("public.b", 0, True),
-    ]
-
-
-def test_table_that_is_being_read_can_be_requested_once_more() -> None:
-    queue = SnapshotQueue()
-    queue.add([A, B])
-    queue.add([A])
-    assert queue.tables == [A, B]
-    queue.read(["7"], 7)
-    queue.add([A, B])
-    assert queue.tables == [A, B, A]
 
 
 def table(database: Database, columns: str, key: str, rows: str) -> CatalogTable:

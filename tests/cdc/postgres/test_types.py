@@ -141,3 +141,15 @@ def test_type_that_was_dropped_is_a_text() -> None:
 def test_type_of_a_user_with_a_built_in_name_is_a_text() -> None:
     types = {20_000: TypeInfo(oid=20_000, name="int4")}
     assert shape(20_000, -1, types).convert is None
+
+
+def test_times_of_low_precision_are_milliseconds() -> None:
+    types = {1083: TypeInfo(oid=1083, name="time"), 1114: TypeInfo(oid=1114, name="timestamp")}
+    time, stamp = shape(1083, 3, types), shape(1114, 0, types)
+    assert (time.type, time.semantic) == ("int32", "io.debezium.time.Time")
+    assert (stamp.type, stamp.semantic) == ("int64", "io.debezium.time.Timestamp")
+    assert time.convert is not None
+    assert time.convert("13:51:30.123") == 49_890_123
+    assert stamp.convert is not None
+    assert stamp.convert("2016-11-04 13:51:30") == 1_478_267_490_000
+    assert shape(1114, 4, types).semantic == "io.debezium.time.MicroTimestamp"

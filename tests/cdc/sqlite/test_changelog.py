@@ -34,15 +34,24 @@ def run(path: Path, *statements: str) -> None:
     connection.close()
 
 
+def followed(changelog: Changelog) -> list[str]:
+    """The tables that got a new version."""
+    before = changelog.last_version()
+    changelog.follow_schema()
+    return changelog.installed_after(before)
+
+
 def test_schema_is_followed_once_for_each_change_of_it(changelog: Changelog, path: Path) -> None:
-    assert changelog.follow_schema() == ["notes"]
-    assert changelog.follow_schema() == []
+    assert changelog.last_version() == 0
+    assert followed(changelog) == ["notes"]
+    assert followed(changelog) == []
     run(path, "ALTER TABLE notes ADD COLUMN n")
-    assert changelog.follow_schema() == ["notes"]
+    assert followed(changelog) == ["notes"]
     run(path, "CREATE TABLE tags (id INTEGER PRIMARY KEY)")
-    assert changelog.follow_schema() == ["tags"]
+    assert followed(changelog) == ["tags"]
     run(path, "DROP TABLE tags")
-    assert changelog.follow_schema() == []
+    assert followed(changelog) == []
+    assert changelog.installed_after(0) == ["notes"]
     assert changelog.current_table("tags") is None
 
 
@@ -60,7 +69,7 @@ def test_change_is_read_with_the_columns_that_its_table_had(changelog: Changelog
 def test_renamed_table_is_a_new_one(changelog: Changelog, path: Path) -> None:
     changelog.follow_schema()
     run(path, "ALTER TABLE notes RENAME TO letters", "INSERT INTO letters VALUES (1, 'a')")
-    assert changelog.follow_schema() == ["letters"]
+    assert followed(changelog) == ["letters"]
     run(path, "INSERT INTO letters VALUES (2, 'b')")
     assert [(each.table.name, each.after["id"]) for each in changelog.changes(0)] == [
         ("notes", 1),
@@ -118,7 +127,7 @@ def test_locked_file_is_unavailable_and_not_a_wrong_capture(
     with pytest.raises(SourceUnavailable, match="locked"):
         changelog.follow_schema()
     writer.close()
-    assert changelog.follow_schema() == ["notes"]
+    assert followed(changelog) == ["notes"]
     changelog.close()
 
 

@@ -108,6 +108,12 @@ def translated(address: str) -> Iterator[None]:
             f"permission is missing in {redacted(address)}: {_first_line(error)}",
             hint="grant it to the user of the address, or use another user",
         ) from None
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+        # Tables are listed before they are used, and may be renamed or dropped in between.
+        raise SourceUnavailable(
+            f"{redacted(address)}: {scrubbed(_first_line(error), address)}",
+            hint="it was renamed or dropped meanwhile; the next try finds the tables again",
+        ) from None
     except psycopg.OperationalError as error:
         raise SourceUnavailable(
             f"connection to {redacted(address)} failed: {scrubbed(_first_line(error), address)}",

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from headrace.cdc.change import Change, Committed, Event, Op
+from headrace.cdc.change import Committed, Event, ReadRows
 from headrace.cdc.errors import BadCapture
+from headrace.cdc.postgres.block_reader import Block, BlockReader
 from headrace.cdc.postgres.catalog import CatalogTable
 from headrace.cdc.postgres.connection import Connection
 from headrace.cdc.postgres.replication import ReplicationConnection, lsn_number
 from headrace.cdc.postgres.session import Session
 from headrace.cdc.postgres.slot import create_slot_command
-from headrace.cdc.postgres.snapshot import (
-    CHUNK_ROWS,
-    SnapshotQueue,
-    chunk_statement,
-    open_reader,
-    read_rows,
-)
+from headrace.cdc.postgres.snapshot import open_reader
+from headrace.cdc.snapshot_queue import SnapshotQueue
 from headrace.clock import Clock
 
 POLL_S = 0.1
@@ -53,44 +51,53 @@ def snapshot_connection(address: str, snapshot: str, tables: Sequence[CatalogTab
 
 def read_tables(
     session: Session,
-    reader: Connection,
+    readers: Sequence[Connection],
     tables: Sequence[CatalogTable],
     queue: SnapshotQueue,
     lsn: int,
     clock: Clock,
-) -> Generator[Event, None, None]:
+) -> Generator[Event | ReadRows, None, None]:
     by_path = {table.path: table for table in tables}
     while (path := queue.current) is not None:
         table = by_path.get(path)
         if table is not None:
             queue.expect(table.rows_total)
-            yield from _read_table(session, reader, table, queue, lsn, clock)
+            yield from _read_table(session, readers, table, queue, lsn, clock)
         queue.finish_table()
     # Before the last event: its reader may take a long time, and the tables are locked against DDL and TRUNCATE.
-    reader.execute("COMMIT")
-    reader.close()
+    for reader in readers:
+        reader.execute("COMMIT")
+        reader.close()
     yield Committed(committed_ms=clock.now_ms(), position={"lsn": lsn})
 
 
 def _read_table(
-    session: Session, reader: Connection, table: CatalogTable, queue: SnapshotQueue, lsn: int, clock: Clock
-) -> Generator[Event, None, None]:
+    session: Session,
+    readers: Sequence[Connection],
+    table: CatalogTable,
+    queue: SnapshotQueue,
+    lsn: int,
+    clock: Clock,
+) -> Generator[ReadRows, None, None]:
     described = session.described(table)
     source = {**described.source, "lsn": lsn, "snapshot": True}
-    key_indexes = described.key_indexes
-    is_complete = False
-    while not is_complete:
-        is_complete = True
-        read_ms = clock.now_ms()
-        chunk = read_rows(reader, chunk_statement(table, queue.after, CHUNK_ROWS))
-        for rows, values in enumerate(chunk, start=1):
-            is_complete = rows < CHUNK_ROWS
-            queue.read([values[at] for at in key_indexes], 1)
-            yield Change(
+    with closing(BlockReader(readers, table, described).blocks()) as blocks:
+        for block in blocks:
+            before = queue.rows_read
+            queue.read(block.key(block.count - 1), block.count)
+            state = queue.state()
+
+            def position_after(
+                row: int, block: Block = block, before: int = before, state: Any = state
+            ) -> dict[str, Any]:
+                progress = {**state, "key": block.key(row), "rows": before + row + 1}
+                return {"lsn": lsn, "snapshot": progress}
+
+            yield ReadRows(
                 table=described.table,
-                op=Op.READ,
-                after=described.row(values),
-                committed_ms=read_ms,
+                columns=block.columns,
+                count=block.count,
+                committed_ms=clock.now_ms(),
                 source=source,
-                position={"lsn": lsn, "snapshot": queue.state()},
+                position_after=position_after,
             )

@@ -21,16 +21,10 @@ from headrace.cdc.postgres.pgoutput import Commit, LogicalMessage, decode
 from headrace.cdc.postgres.replication import DATA_OFFSET, Data, Keepalive, ReplicationConnection
 from headrace.cdc.postgres.session import Session
 from headrace.cdc.postgres.slot import Slot, require_slot, slot_in_use, start_command
-from headrace.cdc.postgres.snapshot import (
-    WINDOW_ROWS,
-    Path,
-    SnapshotQueue,
-    chunk_statement,
-    open_reader,
-    read_window,
-)
+from headrace.cdc.postgres.snapshot import WINDOW_ROWS, chunk_statement, open_reader, read_window
 from headrace.cdc.postgres.stream import Stream
 from headrace.cdc.postgres.window import ReadRow, Window, parse_visibility
+from headrace.cdc.snapshot_queue import Path, SnapshotQueue
 from headrace.clock import Clock
 
 POLL_S = 0.1

@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from enum import Enum
 from typing import Final
 
 from msgspec import Struct
 
+from headrace.cdc.change import UNAVAILABLE
 from headrace.errors import HeadraceError
 
+UNCHANGED: Final = UNAVAILABLE
+"""A large value that an update did not change. The server does not send it. It is this object: a row may hold an equal
+text."""
 
-class Unchanged(Enum):
-    UNCHANGED = "unchanged"
-
-
-UNCHANGED: Final = Unchanged.UNCHANGED
-"""A large value that an update did not change. The server does not send it."""
-
-Value = str | None | Unchanged
+Value = str | None
 Values = list[Value]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.cdc.change import UNAVAILABLE, Table
+from headrace.cdc.change import Table
 from headrace.cdc.postgres.catalog import CatalogTable
 from headrace.cdc.postgres.pgoutput import UNCHANGED, Relation, Value, Values
 from headrace.cdc.postgres.types import Convert, TypeInfo, shape
@@ -20,33 +20,30 @@ class Described(Struct, frozen=True, kw_only=True):
     table: Table
     source: Mapping[str, Any]
     """the fields of a change's `source` that are those of its table"""
-    fields: tuple[tuple[str, Convert | None], ...]
+    names: tuple[str, ...]
+    conversions: tuple[tuple[str, Convert], ...]
+    """by column; the values of all others are texts"""
     key_indexes: tuple[int, ...]
 
     def row(self, values: Sequence[Value]) -> dict[str, Any]:
-        row: dict[str, Any] = {}
-        for (name, convert), text in zip(self.fields, values, strict=True):
-            if text is None or text is UNCHANGED:
-                row[name] = text and UNAVAILABLE
-            else:
-                row[name] = text if convert is None else convert(text)
+        row: dict[str, Any] = dict(zip(self.names, values, strict=True))
+        for name, convert in self.conversions:
+            text = row[name]
+            if text is not None and text is not UNCHANGED:
+                row[name] = convert(text)
         return row
 
     def key_row(self, values: Sequence[Value]) -> dict[str, Any]:
         """The columns of the key only: all that PostgreSQL logs of an old row by default."""
-        return self._some(values, self.key_indexes)
-
-    def _some(self, values: Sequence[Value], indexes: Sequence[int]) -> dict[str, Any]:
-        row = {}
-        for index in indexes:
-            name, convert = self.fields[index]
-            text = values[index]
-            row[name] = convert(text) if convert is not None and isinstance(text, str) else text
+        row: dict[str, Any] = {self.names[at]: values[at] for at in self.key_indexes}
+        for name, convert in self.conversions:
+            if row.get(name) is not None:
+                row[name] = convert(row[name])
         return row
 
     def filled(self, new: Values, old: Values, is_old_whole: bool) -> Values:
         """The new values, with those of the old row that an update did not change and the server did not repeat."""
-        if UNCHANGED not in new:
+        if not any(text is UNCHANGED for text in new):
             return new
         known = range(len(new)) if is_old_whole else self.key_indexes
         return [old[at] if text is UNCHANGED and at in known else text for at, text in enumerate(new)]
@@ -105,6 +102,9 @@ def _described(database: str, table: Table, converts: Sequence[Convert | None]) 
     return Described(
         table=table,
         source={"db": database, "schema": table.path[0], "table": table.path[1]},
-        fields=tuple(zip(names, converts, strict=True)),
+        names=tuple(names),
+        conversions=tuple(
+            (name, convert) for name, convert in zip(names, converts, strict=True) if convert is not None
+        ),
         key_indexes=tuple(names.index(name) for name in table.key),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import zlib
 from collections.abc import Sequence
 
@@ -15,10 +16,13 @@ from headrace.cdc.errors import BadCapture, SourceUnavailable
 from headrace.cdc.postgres.catalog import CatalogTable
 from headrace.cdc.postgres.connection import Connection
 from headrace.cdc.postgres.replication import lsn_number, lsn_text
-from headrace.cdc.postgres.snapshot import Path
+from headrace.cdc.snapshot_queue import Path
 
 NAME_BYTES_MAX = 63
 """of an identifier in PostgreSQL"""
+
+RELEASE_S_MAX = 5.0
+RELEASE_LOOK_S = 0.1
 
 _REQUESTED = "headrace reads these tables next: "
 
@@ -91,16 +95,21 @@ def require_own_database(slot: Slot | None, database: str) -> None:
 
 
 def drop_slot(connection: Connection, name: str) -> None:
-    """Succeeds if there is none."""
-    try:
-        connection.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s",
-            [name],
-        )
-    except psycopg.errors.UndefinedObject:
-        return
-    except psycopg.errors.ObjectInUse:
-        raise slot_in_use(name, find_slot(connection, name)) from None
+    """Succeeds if there is none. The server releases a slot some time after its connection was closed."""
+    deadline_s = time.monotonic() + RELEASE_S_MAX
+    while True:
+        try:
+            connection.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s",
+                [name],
+            )
+            return
+        except psycopg.errors.UndefinedObject:
+            return
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > deadline_s:
+                raise slot_in_use(name, find_slot(connection, name)) from None
+            time.sleep(RELEASE_LOOK_S)
 
 
 def slot_in_use(name: str, slot: Slot | None) -> SourceUnavailable:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import psycopg
 
-from headrace.cdc.change import Event, Position
+from headrace.cdc.change import Event, Position, ReadRows
 from headrace.cdc.errors import BadCapture, SourceUnavailable
 from headrace.cdc.postgres import setup, slot
 from headrace.cdc.postgres.catalog import CatalogTable, captured_tables
@@ -21,12 +21,14 @@ from headrace.cdc.postgres.initial import create_slot, read_tables, snapshot_con
 from headrace.cdc.postgres.live import Live
 from headrace.cdc.postgres.replication import ReplicationConnection
 from headrace.cdc.postgres.session import Session
-from headrace.cdc.postgres.snapshot import Path, SnapshotQueue
+from headrace.cdc.snapshot_queue import Path, SnapshotQueue
 from headrace.cdc.source import SnapshotProgress
 from headrace.clock import Clock, SystemClock
 
 POLL_S = 0.1
 REMOVE_TIMEOUT_S = 5.0
+READERS = 2
+"""connections that read a table at the same time. More of them read faster on a machine with more cores"""
 HEARTBEAT_S = 10.0
 """A quiet table in a busy database must not keep the server from discarding its log."""
 
@@ -48,7 +50,7 @@ class PostgresSource:
         self._clock = clock or SystemClock()
         self._session: Session | None = None
         self._replication: ReplicationConnection | None = None
-        self._reader: Connection | None = None
+        self._readers: Sequence[Connection] = ()
         self._live: Live | None = None
         self._queue = SnapshotQueue()
         self._confirmed = 0
@@ -65,6 +67,16 @@ class PostgresSource:
         return [table.label for table in tables]
 
     def events(self, position: Position | None, *, once: bool = False) -> Generator[Event | None, None, None]:
+        with closing(self.bulk_events(position, once=once)) as events:
+            for event in events:
+                if isinstance(event, ReadRows):
+                    yield from event.changes()
+                else:
+                    yield event
+
+    def bulk_events(
+        self, position: Position | None, *, once: bool = False
+    ) -> Generator[Event | ReadRows | None, None, None]:
         self.close()
         self._runs += 1
         run = self._runs
@@ -98,7 +110,7 @@ class PostgresSource:
 
     def _initial(
         self, session: Session, tables: Sequence[CatalogTable], replication: ReplicationConnection
-    ) -> Generator[Event | None, None, Position]:
+    ) -> Generator[Event | ReadRows | None, None, Position]:
         """Begin with nothing: a slot of an earlier attempt is of no use, because its snapshot is gone."""
         slot.drop_slot(session.control, self._name)
         slot.publish(session.control, self._name, tables)
@@ -108,9 +120,9 @@ class PostgresSource:
         self._queue = SnapshotQueue()
         self._queue.add([table.path for table in tables])
         lsn, snapshot = yield from create_slot(replication, self._name)
-        self._reader = snapshot_connection(self._address, snapshot, tables)
+        self._readers = [snapshot_connection(self._address, snapshot, tables) for _ in range(READERS)]
         self._position_lsn = lsn
-        yield from read_tables(session, self._reader, tables, self._queue, lsn, self._clock)
+        yield from read_tables(session, self._readers, tables, self._queue, lsn, self._clock)
         return {"lsn": lsn}
 
     def _continue(self, session: Session, tables: Sequence[CatalogTable], position: Position) -> None:
@@ -216,10 +228,11 @@ class PostgresSource:
             slot.drop_publication(connection, self._name)
 
     def close(self) -> None:
-        for part in (self._live, self._replication, self._reader, self._session):
+        for part in (self._live, self._replication, *self._readers, self._session):
             if part is not None:
                 part.close()
-        self._live = self._replication = self._reader = self._session = None
+        self._live = self._replication = self._session = None
+        self._readers = ()
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:

@@ -44,6 +44,7 @@ class Stream:
         self._skip_commit_lsn = self._commit_lsn
         self._done = 0
         self._committed_ms = 0
+        self._transaction = ""
 
     @property
     def is_between_transactions(self) -> bool:
@@ -85,6 +86,7 @@ class Stream:
             # The transaction that was in progress is the first one to be sent again, or does not exist any more.
             self._skip = 0
         self.xid = begin.xid
+        self._transaction = str(begin.xid)
         self._commit_lsn = begin.commit_lsn
         self._done = 0
         self._committed_ms = (begin.committed_us + POSTGRES_EPOCH_US) // 1_000
@@ -105,7 +107,7 @@ class Stream:
         described = self._tables[insert.relation]
         if described is None:
             return ()
-        return self._changes(lsn, described, ((Op.CREATE, None, described.row(insert.new)),))
+        return self._change(lsn, described, Op.CREATE, None, described.row(insert.new))
 
     def _update(self, lsn: int, update: Update) -> Sequence[Change]:
         described = self._tables[update.relation]
@@ -113,55 +115,57 @@ class Stream:
             return ()
         old, new = update.old, update.new
         if old is None:
-            return self._changes(lsn, described, ((Op.UPDATE, None, described.row(new)),))
+            return self._change(lsn, described, Op.UPDATE, None, described.row(new))
         new = described.filled(new, old, update.is_old_whole)
         before = described.row(old) if update.is_old_whole else None
         after = described.row(new)
         if not described.is_key_changed(old, new):
-            return self._changes(lsn, described, ((Op.UPDATE, before, after),))
+            return self._change(lsn, described, Op.UPDATE, before, after)
         if before is None:
             before = described.key_row(old)
-        return self._changes(lsn, described, ((Op.DELETE, before, None), (Op.CREATE, None, after)))
+        return (
+            *self._change(lsn, described, Op.DELETE, before, None),
+            *self._change(lsn, described, Op.CREATE, None, after),
+        )
 
     def _delete(self, lsn: int, delete: Delete) -> Sequence[Change]:
         described = self._tables[delete.relation]
         if described is None:
             return ()
         before = described.row(delete.old) if delete.is_old_whole else described.key_row(delete.old)
-        return self._changes(lsn, described, ((Op.DELETE, before, None),))
+        return self._change(lsn, described, Op.DELETE, before, None)
 
     def _truncate(self, lsn: int, truncate: Truncate) -> Sequence[Change]:
         changes: list[Change] = []
         for oid in truncate.relations:
             described = self._tables[oid]
             if described is not None:
-                changes += self._changes(lsn, described, ((Op.TRUNCATE, None, None),))
+                changes += self._change(lsn, described, Op.TRUNCATE, None, None)
         return changes
 
-    def _changes(
+    def _change(
         self,
         lsn: int,
         described: Described,
-        parts: tuple[tuple[Op, dict[str, Any] | None, dict[str, Any] | None], ...],
-    ) -> list[Change]:
-        changes = []
-        for op, before, after in parts:
-            self._done += 1
-            if self._done <= self._skip:
-                continue
-            position: dict[str, Any] = {"lsn": self.lsn, "commit": self._commit_lsn, "done": self._done}
-            if self.snapshot is not None:
-                position["snapshot"] = self.snapshot
-            changes.append(
-                Change(
-                    table=described.table,
-                    op=op,
-                    before=before,
-                    after=after,
-                    transaction=str(self.xid),
-                    committed_ms=self._committed_ms,
-                    source={**described.source, "txId": self.xid, "lsn": lsn},
-                    position=position,
-                )
-            )
-        return changes
+        op: Op,
+        before: dict[str, Any] | None,
+        after: dict[str, Any] | None,
+    ) -> Sequence[Change]:
+        """One change, or none if it has been yielded before."""
+        self._done += 1
+        if self._done <= self._skip:
+            return ()
+        position: dict[str, Any] = {"lsn": self.lsn, "commit": self._commit_lsn, "done": self._done}
+        if self.snapshot is not None:
+            position["snapshot"] = self.snapshot
+        change = Change(
+            table=described.table,
+            op=op,
+            before=before,
+            after=after,
+            transaction=self._transaction,
+            committed_ms=self._committed_ms,
+            source={**described.source, "txId": self.xid, "lsn": lsn},
+            position=position,
+        )
+        return (change,)

@@ -43,6 +43,16 @@ def micros(text: str) -> int:
     return _days(day, is_bc) * _DAY_US + micros_of_day(time_of_day)
 
 
+def millis_of_day(text: str) -> int:
+    """Milliseconds since midnight: `io.debezium.time.Time`."""
+    return micros_of_day(text) // 1_000
+
+
+def millis(text: str) -> int:
+    """Milliseconds since 1970: `io.debezium.time.Timestamp`."""
+    return micros(text) // 1_000
+
+
 def zoned_timestamp(text: str) -> str:
     """ISO 8601 in UTC: `io.debezium.time.ZonedTimestamp`. The session's time zone is UTC: the text ends with +00."""
     if text in INFINITE_US:

@@ -23,7 +23,15 @@ from msgspec import Struct
 
 from headrace.cdc.change import Column, ColumnType
 from headrace.cdc.postgres.arrays import parse_array
-from headrace.cdc.postgres.times import days, micros, micros_of_day, zoned_time, zoned_timestamp
+from headrace.cdc.postgres.times import (
+    days,
+    micros,
+    micros_of_day,
+    millis,
+    millis_of_day,
+    zoned_time,
+    zoned_timestamp,
+)
 
 Convert = Callable[[str], Any]
 """From the text of a value that is not null to what JSON holds."""
@@ -58,7 +66,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         return Column(name=name, type=self.type, semantic=self.semantic, items=self.items, optional=optional)
 
 
-def _boolean(text: str) -> bool:
+def read_boolean(text: str) -> bool:
     return text == "t"
 
 
@@ -66,7 +74,7 @@ def _bit(text: str) -> bool:
     return text == "1"
 
 
-def _number(text: str) -> float | str:
+def read_number(text: str) -> float | str:
     number = float(text)
     return number if isfinite(number) else text
 
@@ -78,13 +86,13 @@ def _base64(text: str) -> str:
 _TEXT = Shape(type="string")
 
 _SHAPES: Mapping[str, Shape] = {
-    "bool": Shape(type="boolean", convert=_boolean),
+    "bool": Shape(type="boolean", convert=read_boolean),
     "int2": Shape(type="int16", convert=int),
     "int4": Shape(type="int32", convert=int),
     "int8": Shape(type="int64", convert=int),
     "oid": Shape(type="int64", convert=int),
-    "float4": Shape(type="float", convert=_number),
-    "float8": Shape(type="double", convert=_number),
+    "float4": Shape(type="float", convert=read_number),
+    "float8": Shape(type="double", convert=read_number),
     "date": Shape(type="int32", semantic="io.debezium.time.Date", convert=days),
     "time": Shape(type="int64", semantic="io.debezium.time.MicroTime", convert=micros_of_day),
     "timetz": Shape(type="string", semantic="io.debezium.time.ZonedTime", convert=zoned_time),
@@ -97,6 +105,12 @@ _SHAPES: Mapping[str, Shape] = {
     "xml": Shape(type="string", semantic="io.debezium.data.Xml"),
     "bytea": Shape(type="bytes", convert=_base64),
 }
+_MILLIS: Mapping[str, Shape] = {
+    "time": Shape(type="int32", semantic="io.debezium.time.Time", convert=millis_of_day),
+    "timestamp": Shape(type="int64", semantic="io.debezium.time.Timestamp", convert=millis),
+}
+"""of columns with at most this precision"""
+_MILLIS_PRECISION = 3
 _BIT_OID = 1560
 _SINGLE_BIT = Shape(type="boolean", convert=_bit)
 _ENUM = Shape(type="string", semantic="io.debezium.data.Enum")
@@ -120,4 +134,8 @@ def shape(oid: int, modifier: int, types: Mapping[int, TypeInfo]) -> Shape:
         return _ENUM
     if oid == _BIT_OID and modifier == 1:
         return _SINGLE_BIT
-    return _SHAPES.get(info.name, _TEXT) if oid < _USER_OID_MIN else _TEXT
+    if oid >= _USER_OID_MIN:
+        return _TEXT
+    if 0 <= modifier <= _MILLIS_PRECISION and info.name in _MILLIS:
+        return _MILLIS[info.name]
+    return _SHAPES.get(info.name, _TEXT)

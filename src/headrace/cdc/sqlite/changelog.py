@@ -91,8 +91,23 @@ class Changelog:
         with self._errors():
             return captured_tables(self._connection, self._patterns)
 
-    def follow_schema(self) -> list[str]:
-        """Create what is missing. Returns the tables that are new or have changed, and so must be read again.
+    def last_version(self) -> int:
+        """Of any table; 0 before the first call of `follow_schema`."""
+        with self._errors():
+            if not self._connection.execute(
+                "SELECT 1 FROM sqlite_master WHERE name = ?", (self._names.versions,)
+            ).fetchone():
+                return 0
+            query = f"SELECT coalesce(max(version), 0) FROM {quoted(self._names.versions)}"
+            return int(self._connection.execute(query).fetchone()[0])
+
+    def installed_after(self, version: int) -> list[str]:
+        """The tables whose current version is a later one: they are new or have changed, and so must be read."""
+        with self._errors():
+            return [each.name for number, each in self._current_versions().items() if number > version]
+
+    def follow_schema(self) -> None:
+        """Create what is missing, with a new version for each table that is new or has changed.
 
         A trigger names its columns, so a column that is added later is not recorded before this is called.
         """
@@ -113,7 +128,6 @@ class Changelog:
                 self._retire(version)
             for each in changed:
                 self._install(each)
-            return [each.name for each in changed]
 
     def remove(self) -> None:
         with self._transaction("IMMEDIATE"):

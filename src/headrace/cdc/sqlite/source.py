@@ -1,7 +1,8 @@
 """A SQLite file as a source of changes.
 
-A position is the id of the last change, and how far the snapshot is: the table that is read, its last key, and the
-tables that wait. Ids are in commit order, because SQLite has one writer at a time.
+A position is the id of the last change, the last version of a table that was followed, and how far the snapshot is: the
+table that is read, its last key, and the tables that wait. Ids are in commit order, because SQLite has one writer at a
+time. A version that is not followed by the position has to be read: its triggers may be younger than some of its rows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ POLL_S = 0.02
 """Between two looks at the file, which read a counter. A commit is seen within this time."""
 
 READ_S_MAX = 0.2
-"""Without a write-ahead log, writers wait for readers: a snapshot lets them through after this time."""
+"""Without a write-ahead log, writers wait for readers: a capture lets them through after this time."""
 
 CONFIRM_S_MIN = 1.0
 """Between two deletions of changes, each of which needs the file's only write lock."""
@@ -37,27 +38,30 @@ class _State(Struct, frozen=True, kw_only=True):
     """A position while it is worked with."""
 
     change: int = 0
+    version: int = 0
     table: str | None = None
     after: tuple[Any, ...] | None = None
     waiting: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, position: Position) -> _State:
+    def read(cls, position: Position, version_now: int) -> _State:
         snapshot = position.get("snapshot") or {}
         after = snapshot.get("after")
         return cls(
             change=position["change"],
+            version=position.get("version", version_now),
             table=snapshot.get("table"),
             after=None if after is None else tuple(_from_json(each) for each in after),
             waiting=tuple(snapshot.get("waiting", ())),
         )
 
     def position(self) -> Position:
+        position = {"change": self.change, "version": self.version}
         if self.table is None and not self.waiting:
-            return {"change": self.change}
+            return position
         after = None if self.after is None else [_to_json(each) for each in self.after]
         return {
-            "change": self.change,
+            **position,
             "snapshot": {"table": self.table, "after": after, "waiting": list(self.waiting)},
         }
 
@@ -75,6 +79,7 @@ class SqliteSource:
         self._progress: dict[str, SnapshotProgress] = {}
         self._confirmed = self._deleted = 0
         self._deleted_at_s = 0.0
+        self._has_more = False
 
     def check(self) -> list[str]:
         found = [each.name for each in self._changelog.matching()]
@@ -87,31 +92,47 @@ class SqliteSource:
     def events(self, position: Position | None, *, once: bool = False) -> Generator[Event | None, None, None]:
         if position is None:
             self.check()
-        changed = self._changelog.follow_schema()
+        version_before = self._changelog.last_version()
+        self._changelog.follow_schema()
         # A new capture starts after the changes that its triggers may have recorded already: the snapshot has them.
-        state = _State(change=self._changelog.last_id()) if position is None else _State.read(position)
-        state = _request(state, changed)
+        last_id = self._changelog.last_id()
+        state = _State(change=last_id) if position is None else _State.read(position, version_before)
+        if last_id < state.change or self._changelog.last_version() < state.version:
+            raise BadCapture(
+                f"the recorded changes of this capture in {self._path} were dropped: changes since then are unknown",
+                hint="remove the capture and add it again: it starts with a new snapshot",
+            )
+        state = self._followed(state)
         seen = None
         while True:
             self._delete_confirmed()
             version = self._changelog.data_version()
             if seen is not None and version[1] != seen[1]:
-                state = _request(state, self._changelog.follow_schema())
+                self._changelog.follow_schema()
+                state = self._followed(state)
                 version = self._changelog.data_version()
             if self._requested:
                 state = _request(state, self._requested)
                 self._requested.clear()
             has_snapshot = state.table is not None or bool(state.waiting)
-            if version != seen or has_snapshot:
+            if version != seen or has_snapshot or self._has_more:
                 seen = version
+                self._has_more = False
                 for event, state_after in self._read(state):
                     state = state_after
                     yield event
+                if self._has_more:
+                    yield None
             elif once:
                 return
             else:
                 yield None
                 time.sleep(POLL_S)
+
+    def _followed(self, state: _State) -> _State:
+        """The state with the tables to read that are new or have changed."""
+        changed = self._changelog.installed_after(state.version)
+        return replace(_request(state, changed), version=self._changelog.last_version())
 
     def confirm(self, position: Position) -> None:
         self._confirmed = max(self._confirmed, position["change"])
@@ -154,6 +175,9 @@ class SqliteSource:
                 state, at_ms = replace(state, change=recorded.id), recorded.at_ms
                 for change in _changes(recorded, self._source(recorded.table), state.position()):
                     yield change, state
+                if time.monotonic() >= until_s:
+                    self._has_more = True
+                    return
             # At least one row is read, however long the changes took.
             is_first = True
             while (state.table is not None or state.waiting) and (is_first or time.monotonic() < until_s):
