@@ -23,13 +23,11 @@ BATCHES: tuple[Batch, ...] = (
     ([], []),
     ([("b", 6, 31), ("b", 6, 31), ("a", 2, 27.5)], [("b", 21, 30), ("a", 12, 26)]),
 )
-CHAINS = {
-    ("enrich", "enrich"): 0,
-    ("join left", "core tumbling"): 0,
-    ("join window", "table join"): 2,
-}
+CHAINS = {("join left", "core tumbling"): 0}
 """With the number of batches after which the stream restarts."""
 MORE_CHAINS = {
+    ("enrich", "enrich"): 0,
+    ("join window", "table join"): 2,
     ("tumbling", "core session", "newest"): 1,
     ("enrich", "core tumbling"): 2,
     ("core hopping", "enrich waiting", "tumbling"): 0,

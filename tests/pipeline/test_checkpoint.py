@@ -142,3 +142,22 @@ def test_files_of_a_crash_are_deleted_and_those_of_a_planned_batch_are_kept(
     )
     assert files == kept
     assert list(tmp_path.iterdir()) == [checkpoint]
+
+
+def test_next_batch_can_be_planned_to_end_at_given_offsets(tmp_path: Path) -> None:
+    checkpoint = as_spark_writes(tmp_path)
+    with pytest.raises(BadJob, match=r"batch 1 of .* is not committed"):
+        checkpoint.plan_until(('{"clicks":{"0":30}}',), now_ms=5)
+    assert checkpoint.plan_until((THIRD,), now_ms=5) == 1
+    (tmp_path / "commits/1").write_text('v1\n{"nextBatchWatermarkMs":77}')
+    assert checkpoint.plan_until((THIRD,), now_ms=5) == 1
+    assert checkpoint.planned_batch() == 1
+    assert checkpoint.plan_until(('{"clicks":{"0":30}}',), now_ms=5) == 2
+    assert checkpoint.ends(2) == ('{"clicks":{"0":30}}',)
+    assert checkpoint.watermark_ms(2) == 77
+    assert checkpoint.committed_batch() == 1
+
+
+def test_first_batch_cannot_be_planned(tmp_path: Path) -> None:
+    with pytest.raises(BadJob, match="has no batch yet"):
+        Checkpoint(tmp_path).plan_until((THIRD,), now_ms=5)

@@ -78,6 +78,21 @@ def test_job_continues_from_its_checkpoint(
     assert rows_in(journal.path) == orders(1, 2, 3, 4, 5)
 
 
+def test_job_ends_at_the_given_offsets_and_the_next_start_continues_behind_them(
+    spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
+) -> None:
+    send(topic, *orders(1))
+    drain(name, read(spark, topic), journal)
+    send(topic, *orders(2, 3, 4))
+    until = (f'{{"{topic}":{{"0":3}}}}',)
+    for _ in range(2):
+        status = drain(name, read(spark, topic), journal, until=until).status()
+        assert status.state is JobState.DONE
+        assert rows_in(journal.path) == orders(1, 2, 3)
+    drain(name, read(spark, topic), journal)
+    assert rows_in(journal.path) == orders(1, 2, 3, 4)
+
+
 def test_running_job_writes_new_records_and_drains_when_it_is_stopped(
     spark: SparkSession, topic: str, send: Send, journal: Journal, name: str
 ) -> None:

@@ -129,6 +129,35 @@ class Checkpoint:
         version, _, offsets = text.lstrip("\0").partition("\n")
         return offsets.strip() if version.startswith("v") else NO_OFFSET
 
+    def plan_until(self, ends: tuple[str, ...], *, now_ms: int) -> int:
+        """Fix the end offsets of the next batch, which Spark runs first when the query starts. Returns its number, or
+        that of the last batch if it ended there."""
+        planned = self.planned_batch()
+        if planned is None:
+            raise BadJob(
+                f"{self.folder} has no batch yet, so that none can be planned after it",
+                hint="run the job once first",
+            )
+        about, last_ends = self._planned(planned)
+        if last_ends == ends:
+            return planned
+        committed = self.committed_batch()
+        if committed is not None and self.ends(committed) == ends:
+            return committed
+        if planned != committed:
+            raise BadJob(f"batch {planned} of {self.folder} is not committed", hint="run the job once first")
+        version, after = (self.folder / "commits" / str(planned)).read_text().split("\n")[:2]
+        assert version == LOG_VERSION
+        fields = {
+            **json.loads(about),
+            "batchTimestampMs": now_ms,
+            "batchWatermarkMs": json.loads(after).get("nextBatchWatermarkMs", 0),
+        }
+        beside = self.folder / "offsets" / f".{planned + 1}.planned.tmp"
+        _write(beside, "\n".join([LOG_VERSION, json.dumps(fields), *ends]))
+        beside.replace(self.folder / "offsets" / str(planned + 1))
+        return planned + 1
+
     def restore(self, fence: Fence, *, conf: Mapping[str, str], now_ms: int) -> None:
         """Write the checkpoint of the moment when the fence's batch was planned, and not yet committed.
 

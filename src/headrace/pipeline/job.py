@@ -60,6 +60,7 @@ class Job:
     restarts_max   how many failures in a row are retried, instead of the setting
     checkpoint     a folder for Spark's checkpoint, instead of the one in the data folder
     dead_letters   the topic for records that can't be parsed and rows that the sink rejects, dlq.NAME by default
+    until          the job ends at these offsets: a text for each source, as in a fence
     """
 
     name: str
@@ -72,6 +73,7 @@ class Job:
     restarts_max: int | None = None
     checkpoint: str | Path | None = None
     dead_letters: str | None = None
+    until: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -146,6 +148,7 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
             output_mode=output_mode,
             trigger=_trigger(job, options),
             is_rebuild=options.rebuild,
+            until=job.until,
         )
     else:
         run = BoundedRun(rows, job.sink, checkpoint=checkpoint, letters=letters, is_rebuild=options.rebuild)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.operators.tables.latest_step import LatestLift, LatestStep
+from headrace.operators.tables.latest_step import UNKNOWN_VALUE, LatestLift, LatestStep
 from tests.operators.tables.changelogs import Bucket, columns_of, hash_columns, hash_of
 
 COLUMNS = [pa.field("id", pa.string()), pa.field("name", pa.string())]
@@ -34,7 +34,7 @@ def table_of(changes: Sequence[KeyChange]) -> pa.Table:
 
 def latest(*, keeps_deleted: bool = True) -> Bucket:
     step = LatestStep(columns=COLUMNS, key=["id"], order=ORDER, keeps_deleted=keeps_deleted)
-    return Bucket(step, LatestLift(step.input_schema, step.order))
+    return Bucket(step, LatestLift(step))
 
 
 def rows_now(changes: Sequence[KeyChange]) -> Counter[tuple[Any, ...]]:
@@ -110,3 +110,67 @@ def test_a_row_wins_over_a_deletion_that_is_equal_in_order() -> None:
     bucket = latest()
     bucket.work(table_of([("a", 1, None), ("a", 1, "x")]))
     assert bucket.view == Counter([("a", "x")])
+
+
+WIDE = [*COLUMNS, pa.field("body", pa.string())]
+SAME = "same"
+"""Stands for a body that the change lacks, because it did not change it."""
+WideChange = tuple[str, str | None, str | None]
+"""A key, the name or None if the row is deleted, and the body."""
+
+
+def wide_table_of(changes: Sequence[tuple[int, WideChange]]) -> pa.Table:
+    rows = [(key, name, None if body == SAME else body) for _, (key, name, body) in changes]
+    return pa.table(
+        {
+            **hash_columns("h", [row[0] for row in rows]),
+            "row_hash": pa.array([hash_of(row[:2], 1) for row in rows], pa.int64()),
+            "is_deleted": pa.array([row[1] is None for row in rows], pa.bool_()),
+            "o0": pa.array([version for version, _ in changes], pa.int64()),
+            **columns_of(rows, "c", [each.type for each in WIDE]),
+            "v2": pa.array(
+                [
+                    None if body == SAME else UNKNOWN_VALUE if body is None else hash_of((body,), 1)
+                    for _, (_, _, body) in changes
+                ],
+                pa.int64(),
+            ),
+        }
+    )
+
+
+def wide_rows_now(changes: Sequence[tuple[int, WideChange]]) -> Counter[tuple[Any, ...]]:
+    now: dict[str, tuple[str, str | None, str | None]] = {}
+    for _, (key, name, body) in changes:
+        before = now.pop(key, (key, None, None))[2]
+        if name is not None:
+            now[key] = (key, name, before if body == SAME else body)
+    return Counter(now.values())
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.none() | st.sampled_from("xy"),
+            st.none() | st.sampled_from([SAME, "t", "u"]),
+        ),
+        max_size=25,
+    ),
+    st.data(),
+)
+def test_value_that_a_change_lacks_is_the_one_before_in_whatever_batches(
+    changes: list[WideChange], data: st.DataObject
+) -> None:
+    step = LatestStep(columns=WIDE, key=["id"], order=ORDER, keeps_deleted=False, unchanged=[2])
+    bucket = Bucket(step, LatestLift(step))
+    arriving = list(enumerate(changes))
+    done: list[tuple[int, WideChange]] = []
+    while arriving:
+        size = data.draw(st.integers(1, len(arriving)))
+        batch, arriving = arriving[:size], arriving[size:]
+        done += batch
+        bucket.work(wide_table_of(batch))
+        assert bucket.view == wide_rows_now(done)
+        if data.draw(st.booleans()):
+            bucket.restart()

@@ -163,6 +163,7 @@ def test_rows_after_the_allowed_lateness_are_written_to_the_topic(
     assert header(kept, "window.end") == "2026-03-01T10:02:30.000Z"
 
 
+@pytest.mark.slow
 def test_late_rows_of_windows_of_spark_and_of_headrace_are_counted(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
 ) -> None:
@@ -193,6 +194,7 @@ def test_job_that_could_lose_or_mix_late_rows_is_rejected(
         Job(name, rows.union(rows), Journal(tmp_path / "journal.db")).start()
 
 
+@pytest.mark.slow
 def test_without_a_job_late_rows_are_left_in_a_folder_or_the_stream_fails(
     spark: SparkSession, tmp_path: Path
 ) -> None:

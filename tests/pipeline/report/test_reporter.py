@@ -100,4 +100,4 @@ def test_report_that_fails_is_logged_and_the_next_one_is_performed(caplog: pytes
     thread.submit(is_done.set)
     thread.drain(WAIT_S)
     assert is_done.is_set()
-    assert [record.message for record in caplog.records] == ["a report on a job failed"]
+    assert [record.getMessage() for record in caplog.records] == ["a report on a job failed"]

@@ -44,7 +44,10 @@ class Replay:
         return counts
 
 
-@pytest.mark.parametrize("trigger", [None, op.Trigger()], ids=["native", "core"])
+@pytest.mark.parametrize(
+    "trigger",
+    [pytest.param(None, id="native", marks=pytest.mark.slow), pytest.param(op.Trigger(), id="core")],
+)
 def test_partitions_that_are_hours_apart_lose_no_rows_in_a_replay(
     spark: SparkSession,
     create_topic: CreateTopic,

@@ -11,7 +11,8 @@ from deltalake import DeltaTable
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks.delta import FENCES, Delta
+from headrace.pipeline.sinks.delta import Delta
+from headrace.pipeline.sinks.delta_fences import FENCES
 from headrace.pipeline.sinks.delta_upkeep import LOOK_EVERY_BATCHES, small_files
 from headrace.pipeline.sinks.sink import RejectedRow, SinkWriter
 

@@ -52,6 +52,7 @@ def test_sink_without_a_name_is_rejected(kind: type[Sink]) -> None:
         (Table, {"storage.region": "eu"}, "headrace-table has no option 'storage.region'"),
         (Delta, {"storage_options": "a:b"}, "headrace-delta has no option 'storage_options'"),
         (Delta, {"compact_files": "many"}, "compact_files='many' is not a number"),
+        (Redis, {"name": "x", "listed": "yes"}, "listed='yes' is neither true nor false"),
         (Topic, {"key": "id"}, r"headrace-topic has no option 'key' \(its options are: topic, at, name"),
         (Topic, {}, "headrace-topic needs a topic"),
     ],

@@ -67,6 +67,18 @@ def test_row_is_a_hash_without_its_nulls(redis_server: RedisServer, client: Any)
     assert client.hgetall("users:a:b") == {"id": "a:b", "n": "2"}
 
 
+def test_listed_hashes_are_those_in_the_set(redis_server: RedisServer, client: Any) -> None:
+    sink = Redis("users", key=("id", "city"), listed=True, at=redis_server.address)
+    writer = opened(sink, ["id", "city", "op"])
+    rows = [{"op": "c", "id": each, "city": "a:b"} for each in "ab"]
+    writer.apply(batches(*rows), fence(0), reject_none)
+    writer.apply(batches({"op": "d", "id": "a", "city": "a:b"}), fence(1), reject_none)
+    (key,) = client.smembers("users")
+    assert client.hgetall(f"users:{key}") == {"id": "b", "city": "a:b"}
+    writer.clear()
+    assert client.exists("users") == 0
+
+
 def test_sorted_set_is_in_the_order_of_its_scores(redis_server: RedisServer, client: Any) -> None:
     writer = opened(Redis("top", key="url", score="n", at=redis_server.address), ["url", "n", "op"])
     writer.apply(
@@ -93,7 +105,7 @@ def test_clear_leaves_the_keys_of_others(redis_server: RedisServer, client: Any)
     writer.apply(batches({"id": "a"}, {"id": "b"}), fence(0), reject_none)
     writer.clear()
     left = set(client.scan_iter())
-    assert left == {"users-2:a", "user[s]", "headrace:fence:user*:job"}
+    assert left == {"users-2:a", "user[s]", "headrace:fence:user*:job", "headrace:sinks"}
     assert writer.applied() is None
 
 
@@ -205,6 +217,7 @@ def test_large_batch_is_written_in_several_transactions(
         ({"key": ()}, "key"),
         ({"key": "id", "per": "x"}, "score"),
         ({"key": "id", "expire_s": 0}, "expire_s"),
+        ({"key": "id", "expire_s": 9, "listed": True}, "do not expire"),
         ({"key": "id", "at": "http://there"}, "redis://"),
     ],
 )

@@ -108,8 +108,8 @@ def test_layout_survives_its_file(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "index" / LAYOUT_FILE).read_text()) == {
         "key": ["id"],
         "columns": [
-            {"name": "id", "kind": "integer", "many": False, "type": ""},
-            {"name": "tags", "kind": "date", "many": True, "type": "date"},
+            {"name": "id", "kind": "integer", "many": False, "type": "", "counted": False},
+            {"name": "tags", "kind": "date", "many": True, "type": "date", "counted": False},
         ],
     }
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import pyarrow
 import pytest
+from msgspec.structs import replace
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks import HITS_MAX, Search, SearchReader
+from headrace.pipeline.sinks import HITS_MAX, Search, SearchReader, search
+from headrace.pipeline.sinks.search_layout import Layout, layout_of
 from headrace.pipeline.sinks.sink import RejectedRow
 
 ARROW = pyarrow.schema([("id", pyarrow.int64()), ("title", pyarrow.string()), ("stars", pyarrow.int32())])
@@ -92,3 +94,35 @@ def test_error_names_the_columns_or_the_key(reader: SearchReader) -> None:
 def test_folder_without_an_index_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadSink, match="there is no index in"):
         SearchReader(tmp_path / "nowhere")
+
+
+def test_rows_are_found_by_whole_values_and_fences_are_not_rows(tmp_path: Path) -> None:
+    index = Search("articles", key="title", at=tmp_path / "articles")
+    writer = index.open("indexing", from_arrow_schema(ARROW))
+    fence = Fence(job="indexing", checkpoint="c", batch_id=0)
+    rows = [{"id": each, "title": f"no {each}", "stars": each % 2} for each in range(4)]
+    writer.apply(pyarrow.Table.from_pylist(rows, schema=ARROW).to_batches(), fence, lambda rejected: None)
+    reader = index.reader()
+    assert reader.fences() == [fence]
+    assert (reader.count_with({}), reader.count_with({"title": "no 3", "stars": 0})) == (4, 1)
+    assert reader.rows_with({"title": "no 3"}, limit=10) == rows[3:]
+    assert reader.facets("*", ["stars"]) == {"stars": {"0": 2, "1": 2}}
+    assert reader.types == {"id": "integer", "title": "word", "stars": "integer"}
+    writer.close()
+
+
+def test_index_of_an_older_version_is_written_and_has_no_facets_of_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Search("articles", key="title", at=tmp_path / "articles")
+    with monkeypatch.context() as patched:
+        patched.setattr(search, "layout_of", _older_layout)
+        index.open("indexing", from_arrow_schema(ARROW)).close()
+    index.open("indexing", from_arrow_schema(ARROW)).close()
+    with pytest.raises(BadSink, match="title can't be counted"):
+        index.reader().facets("*", ["title"])
+
+
+def _older_layout(stored: Any, **options: Any) -> Layout:
+    layout = layout_of(stored, **options)
+    return replace(layout, columns=tuple(replace(each, is_counted=False) for each in layout.columns))

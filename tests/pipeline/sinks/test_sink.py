@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -11,7 +13,8 @@ from pyspark.sql import functions as F
 from headrace.pipeline import Job
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks import Discard, OutputMode, Search, Table
-from headrace.pipeline.sinks.sink import check_folder_name
+from headrace.pipeline.sinks.sink import RejectedRow, check_folder_name, without_failed
+from headrace.plan_names import FAILED_ROW
 from headrace.testing import Collect, Feed
 
 
@@ -60,3 +63,20 @@ def test_struct_that_may_be_null_is_written_although_its_fields_may_not(
     collected = Collect()
     Job(name, feed.rows.select("id", detail.alias("detail")), collected, mode="batch").start().wait()
     assert sorted(collected.rows, key=str) == [{"id": 1, "detail": {"kind": "x"}}, {"id": 2, "detail": None}]
+
+
+def test_failed_rows_are_rejected_and_stay_only_as_deletes() -> None:
+    failure = json.dumps({"reason": "a / b cannot be computed", "row": {"a": 1, "b": 0}})
+    rows = pa.table(
+        {"id": [1, 2, 3, 4], "op": ["+", "+", "d", None], FAILED_ROW: [None, failure, failure, None]}
+    )
+    kept, failed = without_failed(rows)
+    assert kept.to_pylist() == [{"id": 1, "op": "+"}, {"id": 3, "op": "d"}, {"id": 4, "op": None}]
+    assert failed == [RejectedRow(row={"a": 1, "b": 0}, reason="a / b cannot be computed")] * 2
+
+
+def test_rows_none_of_which_failed_lose_only_the_column_that_tells() -> None:
+    rows = pa.table({"id": [1], FAILED_ROW: pa.array([None], pa.string())})
+    kept, failed = without_failed(rows)
+    assert kept.to_pylist() == [{"id": 1}]
+    assert failed == []

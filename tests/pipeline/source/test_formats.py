@@ -9,6 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.formats import Parser, parser_for, schema_text
@@ -123,6 +124,40 @@ def test_change_is_the_row_with_its_operation_and_time(spark: SparkSession) -> N
         (1, "Ann", "u", "ann", 3),
         (1, None, "d", None, 1),
     ]
+
+
+def test_tombstone_is_a_delete_of_its_key_where_it_is_wanted(spark: SparkSession) -> None:
+    tombstones = parser_for(
+        "changes",
+        schema_text("changes", "id INT NOT NULL, name STRING NOT NULL"),
+        ("_change_ts",),
+        tombstones=True,
+    )
+    ann = {"before": None, "after": {"id": 1, "name": "ann"}, "op": "c", "ts_ms": 1_000}
+    records = [
+        (b'{"id":1}', json.dumps(ann).encode()),
+        (b'{"id":1}', None),
+        (b'{"schema":{},"payload":{"id":2}}', None),
+        (b"no JSON", None),
+        (None, None),
+        (b'{"id":3}', b"no JSON"),
+    ]
+    raw = spark.createDataFrame(records, "key binary, value binary").withColumn(
+        "timestamp", F.timestamp_seconds(F.lit(7))
+    )
+    for name, column in tombstones.stages:
+        raw = raw.withColumn(name, column)
+    assert tombstones.is_skipped is not None
+    rows = raw.where(~tombstones.is_skipped).select(
+        *[column.alias(name) for name, column in tombstones.fields], tombstones.is_bad.alias("is_bad")
+    )
+    assert [(row.id, row.name, row.op, row.is_bad) for row in rows.collect() if not row.is_bad] == [
+        (1, "ann", "c", False),
+        (1, None, "d", False),
+        (2, None, "d", False),
+    ]
+    assert [row.is_bad for row in rows.collect()] == [False, False, False, True]
+    assert rows.collect()[1]["_change_ts"].second == 7
 
 
 @pytest.mark.parametrize(

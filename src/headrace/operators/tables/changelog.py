@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.operators.operator import (
@@ -16,7 +16,7 @@ from headrace.operators.operator import (
     require_kind,
 )
 from headrace.operators.tables import columns as of
-from headrace.operators.tables.latest_step import DELETED, LatestLift, LatestStep
+from headrace.operators.tables.latest_step import DELETED, UNKNOWN_VALUE, LatestLift, LatestStep, value_hash
 from headrace.operators.tables.weighted import OP, ROW_HASH
 
 if TYPE_CHECKING:
@@ -42,11 +42,14 @@ class Changelog(Operator):
                    than the current row is ignored, so changes may arrive late, out of order or more than once
     keep_deleted   whether deleted keys are kept in the state, so that a late change can't restore the row. The default
                    is True, except if the order is `_offset`: then no change is late
+    unchanged      for columns whose value an update may lack (a large value that PostgreSQL did not repeat), the name
+                   of the column that says so, a boolean: the value before the change stays
     """
 
     key: str | Sequence[str]
     order: str | Sequence[str] = OFFSET
     keep_deleted: bool | None = None
+    unchanged: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", names(self.key, operator="Changelog", field="key"))
@@ -58,9 +61,16 @@ class Changelog(Operator):
             field="keep_deleted",
             hint="set True or False",
         )
-        for field in ("key", "order"):
-            if not getattr(self, field):
-                raise BadOperator("Changelog", field, "is empty", hint=f'name a column: {field}="id"')
+        require_kind(
+            self.unchanged,
+            Mapping,
+            operator="Changelog",
+            field="unchanged",
+            hint='name the columns: unchanged={"text": "_is_unchanged"}',
+        )
+        for name in ("key", "order"):
+            if not getattr(self, name):
+                raise BadOperator("Changelog", name, "is empty", hint=f'name a column: {name}="id"')
 
     @property
     def keeps_deleted(self) -> bool:
@@ -77,11 +87,13 @@ class Changelog(Operator):
             key=tuple(self.key),
             order=of.fields_of(rows, self.order),
             keeps_deleted=self.keeps_deleted,
+            unchanged=[own.index(name) for name in self.unchanged],
         )
         selected = rows.select(*self._selected(rows, own))
-        lift = LatestLift(step.input_schema, step.order)
+        lift = LatestLift(step)
+        settings = {"unchanged": sorted(self.unchanged)} if self.unchanged else {}
         kept_for = of.kept_for(
-            "Changelog", fields, key=self.key, order=self.order, keep_deleted=self.keeps_deleted
+            "Changelog", fields, key=self.key, order=self.order, keep_deleted=self.keeps_deleted, **settings
         )
         return of.as_changelog(run_step(selected, lift, step, name="changelog", kept_for=kept_for))
 
@@ -105,6 +117,8 @@ class Changelog(Operator):
                 hint='name a column that increases with every change of a key: order="version"',
             )
         require_columns(rows, self.order, operator="Changelog", field="order")
+        for names_of in (self.unchanged.keys(), self.unchanged.values()):
+            require_columns(rows, names_of, operator="Changelog", field="unchanged")
         for name in self.order:
             require_plain(rows, name, operator="Changelog", field="order")
 
@@ -117,11 +131,23 @@ class Changelog(Operator):
         hashed = key_parts(rows, self.key, operator="Changelog", field="key")
         return [
             *hashes([self._checked(), *hashed], "h"),
-            F.xxhash64(*of.row_parts(rows, own)).alias(ROW_HASH),
+            F.xxhash64(*of.row_parts(rows, [name for name in own if name not in self.unchanged])).alias(
+                ROW_HASH
+            ),
             F.coalesce(is_deleted, F.lit(False)).alias(DELETED),
             *(column(name).alias(f"o{number}") for number, name in enumerate(self.order)),
             *(column(name).alias(f"c{number}") for number, name in enumerate(own)),
+            *(self._value_hash(rows, name).alias(value_hash(own.index(name))) for name in self.unchanged),
         ]
+
+    def _value_hash(self, rows: DataFrame, name: str) -> Column:
+        """Null if the change lacks the value."""
+        from pyspark.sql import functions as F
+
+        known = F.when(column(name).isNull(), F.lit(UNKNOWN_VALUE).cast("bigint")).otherwise(
+            F.xxhash64(*of.row_parts(rows, [name]))
+        )
+        return F.when(~F.coalesce(column(self.unchanged[name]), F.lit(False)), known)
 
     def _checked(self) -> Column:
         """Fail on a row with null in its key: the row that it changes is unknown."""

@@ -28,6 +28,14 @@ from headrace.operators.tables.weighted import ROW_HASH, changelog_schema, emitt
 
 DELETED = "is_deleted"
 
+UNKNOWN_VALUE = 0
+"""The hash of a null, and of a value that no change has had yet."""
+
+
+def value_hash(number: int) -> str:
+    """The name of the column with the hash of a column whose value a change may lack; null if the change lacks it."""
+    return f"v{number}"
+
 
 class LatestStep(Step):
     """The latest row of each key.
@@ -35,6 +43,9 @@ class LatestStep(Step):
     `columns` are the columns of a row, including its key; `order` are the columns that order changes. Without
     `keeps_deleted`, a deleted key is removed from the state: a change that arrives later restores it, even if it is
     earlier in the order.
+
+    `unchanged` are the numbers of the columns whose value a change may lack: it is the one of the change before. They
+    are no part of the hash of the row, and have hashes of their own.
     """
 
     def __init__(
@@ -44,7 +55,9 @@ class LatestStep(Step):
         key: Sequence[str],
         order: Sequence[pa.Field],
         keeps_deleted: bool,
+        unchanged: Sequence[int] = (),
     ) -> None:
+        self.lacking = tuple(unchanged)
         self._keeps_deleted = keeps_deleted
         own = numbered("c", columns, key=key)
         self.columns = [each.name for each in own]
@@ -56,6 +69,7 @@ class LatestStep(Step):
                 pa.field(DELETED, pa.bool_()),
                 *numbered("o", order),
                 *own,
+                *(pa.field(value_hash(number), pa.int64()) for number in self.lacking),
             ]
         )
         self.output_schema = changelog_schema(columns)
@@ -65,7 +79,7 @@ class LatestStep(Step):
         if len(ids) == 0:
             return self.unchanged()
         before = table.take(ids)
-        together = pa.concat_tables([before, rows]).combine_chunks()
+        together = self.complete(pa.concat_tables([before, rows]).combine_chunks())
         winner = last_of_each(together, self.order)
         was = _position_of_each(before, ids)
         is_new = winner >= before.num_rows
@@ -77,6 +91,31 @@ class LatestStep(Step):
             deleted=ids[is_removed & (was >= 0)],
             output=self._output(together, was, winner, deleted),
         )
+
+    def filled(self, rows: pa.Table) -> pa.Table:
+        """The rows with the values that changes lack, from the rows of the same key before them. A row without one
+        before it stays as it is."""
+        if not any(column_of(rows, value_hash(number)).null_count for number in self.lacking):
+            return rows
+        positions, group = in_order(rows, self.order)
+        places = np.arange(len(group))
+        starts = np.maximum.accumulate(np.where(is_first(group), places, 0))
+        for number in self.lacking:
+            is_lacking = np.asarray(pc.is_null(column_of(rows, value_hash(number))))[positions]
+            known = np.maximum.accumulate(np.where(is_lacking, -1, places))
+            source = np.empty(len(places), np.int64)
+            source[positions] = positions[np.where(known >= starts, known, places)]
+            for name in (self.columns[number], value_hash(number)):
+                rows = with_column(rows, name, column_of(rows, name).take(pa.array(source)))
+        return rows
+
+    def complete(self, rows: pa.Table) -> pa.Table:
+        """The same, where no other rows can be before these."""
+        rows = self.filled(rows)
+        for number in self.lacking:
+            name = value_hash(number)
+            rows = with_column(rows, name, pc.fill_null(column_of(rows, name), UNKNOWN_VALUE))
+        return rows
 
     def _kept(self, rows: pa.Table, is_new: Mask) -> pa.Table:
         """The new rows of the state. A deleted row keeps only its key and its order."""
@@ -92,10 +131,12 @@ class LatestStep(Step):
         return rows
 
     def _output(self, together: pa.Table, was: Ints, winner: Ints, deleted: Mask) -> pa.Table:
-        hashes = ints_of(together, ROW_HASH)
         is_alive = ~deleted[winner]
         was_alive = (was >= 0) & ~deleted[was]
-        is_other = ~(was_alive & is_alive) | (hashes[was] != hashes[winner])
+        is_other = ~(was_alive & is_alive)
+        for name in (ROW_HASH, *map(value_hash, self.lacking)):
+            hashes = ints_of(together, name)
+            is_other |= hashes[was] != hashes[winner]
         retracted, added = was[was_alive & is_other], winner[is_alive & is_other]
         positions = pa.array(np.concatenate([retracted, added]))
         weights = np.repeat(np.array([-1, 1]), [len(retracted), len(added)])
@@ -106,37 +147,42 @@ class LatestStep(Step):
 class LatestLift:
     """Lift rows with `h1` and `h2` of the key and the columns of the step to the last row of each key."""
 
-    def __init__(self, schema: pa.Schema, order: Sequence[str]) -> None:
-        self._schema = schema
-        self._order = order
+    def __init__(self, step: LatestStep) -> None:
+        self._step = step
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         first, second = hashes_of(rows)
+        schema = self._step.input_schema
         columns = [
             ids_column(ids_of(first, second)),
-            *(column_of(rows, each) for each in self._schema.names[1:]),
+            *(column_of(rows, each) for each in schema.names[1:]),
         ]
-        table = pa.table(columns, schema=self._schema)
-        last = last_of_each(table, self._order)
+        table = self._step.filled(pa.table(columns, schema=schema))
+        last = last_of_each(table, self._step.order)
         return table.take(pa.array(last)).combine_chunks(), first[last]
 
 
 def last_of_each(rows: pa.Table, order: Sequence[str]) -> Ints:
-    """The position of the last row of each id, in the order of the ids.
+    """The position of the last row of each id, in the order of the ids."""
+    positions, group = in_order(rows, order)
+    is_last = is_first(group[::-1])[::-1]
+    found: Ints = positions[is_last]
+    return found
+
+
+def in_order(rows: pa.Table, order: Sequence[str]) -> tuple[Ints, Ints]:
+    """The positions of the rows by id and in the order of the changes, and the number of each one's id.
 
     Nulls sort first. Among rows that are equal in the order, a row that exists wins over a deleted row, and then the
     hash decides: the choice must not depend on the order of arrival.
     """
-    ids = ids_in(rows)
-    _, group = np.unique(ids, return_inverse=True)
+    _, group = np.unique(ids_in(rows), return_inverse=True)
     keys = {"group": pa.array(group), **{name: column_of(rows, name) for name in order}}
     keys["is_alive"] = pc.invert(column_of(rows, DELETED))
     keys["hash"] = column_of(rows, ROW_HASH)
     ascending = [(name, "ascending", "at_start") for name in keys]
-    sorted_positions = np.asarray(pc.sort_indices(pa.table(keys), sort_keys=ascending)).astype(np.int64)
-    is_last = is_first(group[sorted_positions][::-1])[::-1]
-    found: Ints = sorted_positions[is_last]
-    return found
+    positions = np.asarray(pc.sort_indices(pa.table(keys), sort_keys=ascending)).astype(np.int64)
+    return positions, group[positions]
 
 
 def _position_of_each(before: pa.Table, ids: Ids) -> Ints:

@@ -62,6 +62,7 @@ class BatchStep:
         replayed_batch: int | None,
         watermark_columns: Sequence[str],
         replay: ReplayWatermark | None = None,
+        last_batch: int | None = None,
     ) -> None:
         self._job = letters.job
         self._spark = spark
@@ -72,6 +73,7 @@ class BatchStep:
         self._replayed_batch = replayed_batch
         self._watermark_columns = watermark_columns
         self._replay = replay
+        self._last_batch = last_batch
         self._query: Any = None
         self._has_query = threading.Event()
         self._batch_session: SparkSession | None = None
@@ -84,7 +86,7 @@ class BatchStep:
     def call(self, jdf: Any, batch_id: int) -> None:
         """Spark calls it in the thread of its callback connection."""
         with self._gate:
-            if self._is_closed:
+            if self._is_closed or (self._last_batch is not None and batch_id > self._last_batch):
                 raise JobStopping(f"job {self._job} is stopping")
             try:
                 self._run(self._data_frame(jdf), batch_id)

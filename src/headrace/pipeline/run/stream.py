@@ -69,6 +69,7 @@ class StreamRun(Run):
         output_mode: str,
         trigger: Mapping[str, Any],
         is_rebuild: bool,
+        until: tuple[str, ...] | None = None,
     ) -> None:
         self._job = letters.job
         self._rows = rows
@@ -83,6 +84,8 @@ class StreamRun(Run):
         self._output_mode = output_mode
         self._trigger = trigger
         self._is_rebuild = is_rebuild
+        self._until = until
+        self._last_batch: int | None = None
         self.ends_by_itself = "availableNow" in trigger
         self._writer: SinkWriter | None = None
         self._step: BatchStep | None = None
@@ -109,6 +112,8 @@ class StreamRun(Run):
             self._checkpoint.remove()
             decision = Decision(way=Way.REBUILD, note="Spark writes this target itself: it was not cleared")
         self._checkpoint.remove_leftovers()
+        if self._until is not None:
+            self._last_batch = self._checkpoint.plan_until(self._until, now_ms=SystemClock().now_ms())
         if self._native is not None and self._letters.can_have_bad:
             self._letters_after_commit = LettersAfterCommit(self._checkpoint, self._letters)
             self._letters_after_commit.start()
@@ -175,6 +180,7 @@ class StreamRun(Run):
                 column.name for column in self._rows.schema if BATCH_WATERMARK in column.metadata
             ],
             replay=self._replay_watermark(),
+            last_batch=self._last_batch,
         )
         with self._late_rows.collected(self._spark), self._watermark_policy():
             query = _with_step(stream, self._step).start()
@@ -256,6 +262,9 @@ class StreamRun(Run):
             if time.monotonic() > deadline_s or step.failure is not None:
                 return
             time.sleep(STOP_LOOK_S)
+
+    def is_complete(self) -> bool:
+        return self._last_batch is not None and self._checkpoint.is_committed(self._last_batch)
 
     def cause_of(self, error: Exception) -> Exception:
         """The original error of Headrace or the sink, instead of Spark's report of it."""

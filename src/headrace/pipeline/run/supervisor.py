@@ -66,6 +66,10 @@ class Run(abc.ABC):
     def drain(self, timeout_s: float) -> None:
         """End after the batch in flight."""
 
+    def is_complete(self) -> bool:
+        """Whether it has ended at the offsets that it was given, and not because of a failure."""
+        return False
+
     def cause_of(self, error: Exception) -> Exception:
         """The original error, if Spark's report wraps it."""
         return error
@@ -182,6 +186,8 @@ class RunningJob:
             except Exception as error:
                 if self._stopping.is_set():
                     break
+                if self._run.is_complete():
+                    return JobState.DONE, None
                 cause = self._run.cause_of(error)
                 if not self._may_restart(cause):
                     return JobState.FAILED, cause

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from headrace.pipeline.sinks.delta import Delta, DeltaMode
     from headrace.pipeline.sinks.discard import Discard
     from headrace.pipeline.sinks.each import Each, Per
+    from headrace.pipeline.sinks.opensearch import OpenSearch
+    from headrace.pipeline.sinks.parquet import Parquet
     from headrace.pipeline.sinks.redis import Redis
     from headrace.pipeline.sinks.search import Search
     from headrace.pipeline.sinks.search_reader import HITS_MAX, Hit, SearchReader
@@ -26,6 +28,8 @@ else:
             "delta": ("Delta", "DeltaMode"),
             "discard": ("Discard",),
             "each": ("Each", "Per"),
+            "opensearch": ("OpenSearch",),
+            "parquet": ("Parquet",),
             "redis": ("Redis",),
             "search": ("Search",),
             "search_reader": ("HITS_MAX", "Hit", "SearchReader"),
@@ -45,7 +49,9 @@ __all__ = [
     "Each",
     "Guarantee",
     "Hit",
+    "OpenSearch",
     "OutputMode",
+    "Parquet",
     "Per",
     "Redis",
     "Reject",

@@ -7,7 +7,6 @@ description of the commit. Compaction runs beside the batches, in `delta_upkeep.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -19,26 +18,25 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from headrace.pipeline.errors import BadJob, BadSink, SinkUnavailable
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
+from headrace.pipeline.sinks.delta_fences import (
+    CLEARED,
+    FENCES,
+    application,
+    describe,
+    kept_fence,
+    read_fences,
+)
 from headrace.pipeline.sinks.delta_upkeep import DeltaUpkeep
 from headrace.pipeline.sinks.sink import OutputMode, Reject, RejectedRow, Sink, SinkWriter, check_folder_name
 from headrace.pipeline.spark.session import data_dir
 
 DeltaMode = Literal["append", "upsert", "replace"]
 
-FENCES = "headrace.fences"
-"""The field of a commit's description with the fences of all jobs, so that the newest commit is enough to find them."""
-
-CLEARED = -1
-"""A transaction's number after `clear`: Delta can't delete one."""
-
 COMMIT_TRIES_MAX = 10
 """A commit can conflict with compaction or another writer; then it is retried on the newer table."""
-
-HISTORY_COMMITS_MAX = 1_000
-"""Commits that are searched for a fence. All commits of Headrace contain it; these are others' in a row."""
 
 _IS_DELETED = "headrace_is_deleted"
 
@@ -172,10 +170,10 @@ class _DeltaWriter(SinkWriter):
         self._table = table
         newest = next(iter(table.history(1)), {})
         # Of all jobs: every commit repeats them.
-        self._fences = _read_fences(newest.get(FENCES, "{}"))
+        self._fences = read_fences(newest.get(FENCES, "{}"))
         self._upkeep = DeltaUpkeep(
             open_table=sink.table,
-            describe=lambda: _describe(self._fences),
+            describe=lambda: describe(self._fences),
             files_max=sink.compact_files,
             file_bytes=sink.file_bytes,
             keep_hours=sink.keep_hours,
@@ -183,10 +181,10 @@ class _DeltaWriter(SinkWriter):
 
     def applied(self) -> Fence | None:
         self._table.update_incremental()
-        return _kept_fence(self._table, self._job)
+        return kept_fence(self._table, self._job)
 
     def _has(self, fence: Fence) -> bool:
-        number = self._table.transaction_version(_application(fence))
+        number = self._table.transaction_version(application(fence))
         return number is not None and number >= fence.batch_id
 
     def apply(self, rows: Iterable[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
@@ -215,8 +213,8 @@ class _DeltaWriter(SinkWriter):
 
     def _commit(self, table: pyarrow.Table | None, fence: Fence) -> int:
         properties = CommitProperties(
-            custom_metadata=_describe({**self._fences, self._job: fence}),
-            app_transactions=[Transaction(_application(fence), fence.batch_id)],
+            custom_metadata=describe({**self._fences, self._job: fence}),
+            app_transactions=[Transaction(application(fence), fence.batch_id)],
         )
         if table is None or table.num_rows == 0:
             stored = pyarrow.schema(self._table.schema().to_arrow()).empty_table()
@@ -260,47 +258,17 @@ class _DeltaWriter(SinkWriter):
 
     def clear(self) -> None:
         self._table.update_incremental()
-        cleared = _kept_fence(self._table, self._job)
+        cleared = kept_fence(self._table, self._job)
         self._fences.pop(self._job, None)
-        transactions = [] if cleared is None else [Transaction(_application(cleared), CLEARED)]
+        transactions = [] if cleared is None else [Transaction(application(cleared), CLEARED)]
         self._table.delete(
             commit_properties=CommitProperties(
-                custom_metadata=_describe(self._fences), app_transactions=transactions
+                custom_metadata=describe(self._fences), app_transactions=transactions
             )
         )
 
     def close(self) -> None:
         self._upkeep.close()
-
-
-def _application(fence: Fence) -> str:
-    return f"headrace/{fence.job}/{fence.checkpoint}"
-
-
-def _describe(fences: Mapping[str, Fence]) -> dict[str, str]:
-    return {FENCES: json.dumps({job: fence.to_json() for job, fence in fences.items()})}
-
-
-def _kept_fence(table: DeltaTable, job: str) -> Fence | None:
-    """The last fence of a job, newest commits first.
-
-    Two jobs that write the same table do not see each other's newest fence, and carry on an older one. So a fence
-    counts only if it has the number that its transaction has.
-    """
-    for commit in table.history(HISTORY_COMMITS_MAX):
-        fence = _read_fences(commit.get(FENCES, "{}")).get(job)
-        if fence is not None and table.transaction_version(_application(fence)) == fence.batch_id:
-            return fence
-    return None
-
-
-def _read_fences(text: str) -> dict[str, Fence]:
-    try:
-        return {job: Fence.from_json(kept) for job, kept in json.loads(text).items()}
-    except (ValueError, AttributeError) as error:
-        raise BadJob(
-            f"this is no list of fences: {text[:200]!r}", hint="another program wrote it into the table's log"
-        ) from error
 
 
 def _quoted(name: str) -> str:

@@ -42,6 +42,8 @@ def _parsed(option: str, text: str, parse: Callable[[str], Any]) -> Any:
     try:
         return parse(text)
     except ValueError as error:
+        if parse is _is_true:
+            raise BadSink(f"{option}={text!r} is neither true nor false", hint="write one of them") from error
         raise BadSink(f"{option}={text!r} is not a number", hint="give it as digits") from error
 
 
@@ -55,6 +57,12 @@ def _pairs(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
+def _is_true(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "str | Sequence[str]": _list,
     "Sequence[str]": _list,
@@ -62,5 +70,6 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "int": int,
     "int | None": int,
     "float": float,
+    "bool": _is_true,
 }
 """By the annotation of the field; the others are texts."""

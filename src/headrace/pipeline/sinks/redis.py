@@ -20,8 +20,10 @@ from redis.retry import Retry
 
 from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.changes import table_of
 from headrace.pipeline.sinks.redis_commands import Command, RedisLayout, Word
+from headrace.pipeline.sinks.redis_registry import SINKS, RedisSinkEntry, fence_key
 from headrace.pipeline.sinks.sink import OutputMode, Reject, RejectedRow, Sink, SinkWriter
 from headrace.redaction import ESCAPE_HINT, redacted
 
@@ -64,6 +66,9 @@ class Redis(Sink):
     """The column that orders the rows of a key within a batch: the row with the greatest value is written."""
     expire_s: int | None = None
     """Seconds after its last change when a hash, or a whole sorted set, expires."""
+    listed: bool = False
+    """Whether the set `name` has the keys of all hashes, so that they can be counted and listed without a scan of the
+    whole database."""
     at: str = field(default="redis://127.0.0.1:6379/0", repr=False)  # it may have a password in it
     """Redis's address: redis://, rediss:// or unix://PATH."""
     timeout_s: float = TIMEOUT_S
@@ -86,10 +91,18 @@ class Redis(Sink):
                 f"expire_s={self.expire_s} would expire immediately", hint="at least 1, or None for never"
             )
 
+        if self.listed and (self.score is not None or self.expire_s is not None):
+            raise BadSink(
+                f"redis {self.name}: only hashes that do not expire can be listed",
+                hint="leave out `listed`, or `score` and `expire_s`",
+            )
+
     def target(self) -> str:
         return f"redis {self.name}"
 
     def open(self, job: str, schema: StructType) -> SinkWriter:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
         self.check_columns((*self.key, *self.per, self.score, self.order_by), schema.names)
         layout = RedisLayout(
             name=self.name,
@@ -98,8 +111,12 @@ class Redis(Sink):
             per=tuple(self.per),
             order_by=self.order_by,
             expire_s=self.expire_s,
+            listed=self.listed,
         )
-        return RedisWriter(job, layout, at=self.at, timeout_s=self.timeout_s)
+        arrow = to_arrow_schema(schema, timezone="UTC")
+        stored = pa.schema([arrow.field(name) for name in changes.stored_columns(arrow, keep=self.key)])
+        entry = RedisSinkEntry.of(self.name, job, key=tuple(self.key), columns=stored)
+        return RedisWriter(job, layout, entry, at=self.at, timeout_s=self.timeout_s)
 
     def output_mode(self, *, aggregated: bool, watermarked: bool) -> OutputMode:
         """Redis shows current values: counts that are still growing, not only those of closed windows."""
@@ -112,13 +129,15 @@ class RedisWriter(SinkWriter):
     Rows are written first and the fence last: writing a row twice gives the same row. Each transaction watches
     the fence, which also names the writer that owns it, so that an older process is fenced."""
 
-    def __init__(self, job: str, layout: RedisLayout, *, at: str, timeout_s: float) -> None:
+    def __init__(
+        self, job: str, layout: RedisLayout, entry: RedisSinkEntry, *, at: str, timeout_s: float
+    ) -> None:
         self._job = job
         self._layout = layout
         self._at = at
         self._timeout_s = timeout_s
         self._owner = str(uuid.uuid4())
-        self._fence_key = f"headrace:fence:{layout.name}:{job}"
+        self._fence_key = fence_key(layout.name, job)
         try:
             # Any: the library's types also allow responses that are awaited, and texts.
             self._redis: Any = redis.Redis.from_url(
@@ -131,6 +150,7 @@ class RedisWriter(SinkWriter):
             ) from None
         self._written: Fence | None = None
         self._insist(lambda: self._redis.hset(self._fence_key, "owner", self._owner))
+        self._insist(lambda: self._redis.hset(SINKS, entry.field, entry.to_json()))
 
     def applied(self) -> Fence | None:
         text = self._insist(lambda: self._redis.hget(self._fence_key, "fence"))

@@ -33,6 +33,9 @@ class RedisLayout(Struct, frozen=True, kw_only=True):
     per: tuple[str, ...]
     order_by: str | None
     expire_s: int | None
+    listed: bool = False
+    """Whether the set `name` lists the hashes. A key is added before its hash and removed after it: if a crash is in
+    between, a hash is never missing in the list."""
 
     def commands(self, rows: pa.Table) -> tuple[list[Command], list[RejectedRow]]:
         """The commands for the rows, and the rows that are rejected."""
@@ -60,6 +63,8 @@ class RedisLayout(Struct, frozen=True, kw_only=True):
             zip(self._places(upserts, self.key), zip(*columns, strict=True), strict=True)
         ):
             source = partial(_row, upserts, index)
+            if self.listed:
+                yield Command(words=("SADD", self.name, self._listed_key(place)), row=source)
             filled = [word for pair in zip(names, row, strict=True) if pair[1] is not None for word in pair]
             yield Command(words=("HSET", place, *filled), row=source)
             if None in row:
@@ -72,6 +77,9 @@ class RedisLayout(Struct, frozen=True, kw_only=True):
         deletes = collapsed.deletes
         for index, place in enumerate(self._places(deletes, self.key)):
             yield Command(words=("DEL", place), row=partial(_row, deletes, index))
+            if self.listed:
+                words = ("SREM", self.name, self._listed_key(place))
+                yield Command(words=words, row=partial(_row, deletes, index))
 
     # Sorted sets
 
@@ -81,7 +89,7 @@ class RedisLayout(Struct, frozen=True, kw_only=True):
         scores = upserts[self.score].cast(pa.float64()).to_pylist()
         sets = list(self._places(upserts, self.per))
         for index, (place, member, score) in enumerate(
-            zip(sets, _joined(upserts, self.key), scores, strict=True)
+            zip(sets, joined(upserts, self.key), scores, strict=True)
         ):
             yield Command(words=("ZADD", place, repr(score), member), row=partial(_row, upserts, index))
         if self.expire_s is not None:
@@ -90,7 +98,7 @@ class RedisLayout(Struct, frozen=True, kw_only=True):
 
     def _set_deletes(self, collapsed: changes.Changes) -> Iterator[Command]:
         deletes = collapsed.deletes
-        members = zip(self._places(deletes, self.per), _joined(deletes, self.key), strict=True)
+        members = zip(self._places(deletes, self.per), joined(deletes, self.key), strict=True)
         for index, (place, member) in enumerate(members):
             yield Command(words=("ZREM", place, member), row=partial(_row, deletes, index))
 
@@ -101,7 +109,10 @@ class RedisLayout(Struct, frozen=True, kw_only=True):
         if not columns:
             yield from (name for _ in range(rows.num_rows))
             return
-        yield from (name + b":" + each for each in _joined(rows, columns))
+        yield from (name + b":" + each for each in joined(rows, columns))
+
+    def _listed_key(self, place: bytes) -> bytes:
+        return place[len(self.name.encode()) + 1 :]
 
     def _without_nulls(self, rows: pa.Table) -> tuple[pa.Table, list[RejectedRow]]:
         """Reject rows without a key, and rows without a score in a sorted set."""
@@ -130,7 +141,7 @@ def texts_of(column: pa.ChunkedArray) -> list[bytes | None]:
     return texts
 
 
-def _joined(rows: pa.Table, columns: tuple[str, ...]) -> list[bytes]:
+def joined(rows: pa.Table, columns: tuple[str, ...]) -> list[bytes]:
     """Several values as one, with `:` between them; a `:` within a value is escaped, so that no two are the same."""
     texts = [texts_of(rows[name]) for name in columns]
     if len(texts) == 1:

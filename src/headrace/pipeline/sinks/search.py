@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import pyarrow
 import tantivy
+from msgspec.structs import replace
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -154,8 +155,8 @@ def _check_layout(folder: Path, there: Layout | None, wanted: Layout) -> Layout:
         raise BadSink(
             f"the index in {folder} was not created by Headrace", hint="give this one another folder with at="
         )
-    before = {column.name: column for column in there.columns}
-    after = {column.name: column for column in wanted.columns}
+    before = {column.name: replace(column, is_counted=False) for column in there.columns}
+    after = {column.name: replace(column, is_counted=False) for column in wanted.columns}
     differences = [f"+{name}" for name in after.keys() - before.keys()]
     differences += [f"-{name}" for name in before.keys() - after.keys()]
     differences += [name for name in before.keys() & after.keys() if before[name] != after[name]]

@@ -51,13 +51,15 @@ class FieldKind(StrEnum):
     JSON = "json"
 
 
-class Column(Struct, frozen=True, kw_only=True, rename={"is_many": "many"}):
+class Column(Struct, frozen=True, kw_only=True, rename={"is_many": "many", "is_counted": "counted"}):
     name: str
     kind: FieldKind
     is_many: bool = False
     """A list, each of whose values is indexed."""
     type: str = ""
     """A type that JSON lacks, so that a reader restores it; see `_RESTORE`."""
+    is_counted: bool = False
+    """Whether the hits of a word can be counted. Indexes of older versions of Headrace can't."""
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -70,6 +72,14 @@ class Layout(Struct, frozen=True, kw_only=True):
     def text_columns(self) -> list[str]:
         """Where a query looks that names no column."""
         return [each.name for each in self.columns if each.kind in (FieldKind.TEXT, FieldKind.WORD)]
+
+    @property
+    def facet_columns(self) -> list[str]:
+        """Whose values can be counted."""
+        return [each.name for each in self.columns if each.is_counted or each.kind in _COUNTED]
+
+
+_COUNTED = (FieldKind.INTEGER, FieldKind.FLOAT, FieldKind.BOOLEAN)
 
 
 def layout_of(stored: pyarrow.Schema, *, key: tuple[str, ...], exact: Sequence[str]) -> Layout:
@@ -86,7 +96,13 @@ def _column(field: pyarrow.Field, *, is_word: bool) -> Column:
         raise BadSink(
             f"column {field.name!r} of type {field.type} can't be indexed", hint="cast it, or drop it"
         )
-    return Column(name=field.name, kind=found, is_many=is_many, type=_type(single))
+    return Column(
+        name=field.name,
+        kind=found,
+        is_many=is_many,
+        type=_type(single),
+        is_counted=found is FieldKind.WORD,
+    )
 
 
 def _kind(kind: pyarrow.DataType, *, is_word: bool) -> FieldKind | None:
@@ -140,7 +156,9 @@ def _add_field(builder: Any, column: Column) -> None:
         case FieldKind.TEXT:
             builder.add_text_field(column.name)
         case FieldKind.WORD:
-            builder.add_text_field(column.name, tokenizer_name="raw", index_option="basic")
+            builder.add_text_field(
+                column.name, tokenizer_name="raw", index_option="basic", fast=column.is_counted
+            )
         case FieldKind.INTEGER:
             builder.add_integer_field(column.name, indexed=True, fast=True)
         case FieldKind.FLOAT:

@@ -7,6 +7,7 @@ when the job starts. `tests/contract/sink_contract.py` is this module in the for
 from __future__ import annotations
 
 import abc
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.options import read_options
+from headrace.plan_names import FAILED_ROW
 
 if TYPE_CHECKING:
     import pyarrow
@@ -73,7 +75,12 @@ class SinkWriter(abc.ABC):
 
     def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
         """As `apply`, for the rows of a DataFrame. Overridden where tasks can write side by side."""
-        return self.apply(batch.toArrow().to_batches(), fence, reject)
+        table = batch.toArrow()
+        if FAILED_ROW in table.column_names:
+            table, failed = without_failed(table)
+            if failed:
+                reject(failed)
+        return self.apply(table.to_batches(), fence, reject)
 
     @abc.abstractmethod
     def clear(self) -> None:
@@ -144,6 +151,21 @@ class Sink(abc.ABC):
     def native(self) -> NativeSink | None:
         """Spark's own format, for the sinks that leave the writing to Spark."""
         return None
+
+
+def without_failed(rows: pyarrow.Table) -> tuple[pyarrow.Table, list[RejectedRow]]:
+    """The rows on which no expression failed, without the column that tells; and the others. A delete is in both."""
+    import pyarrow.compute as pc
+
+    is_failed = pc.is_valid(rows[FAILED_ROW])
+    if not pc.any(is_failed).as_py():
+        return rows.drop_columns(FAILED_ROW), []
+    found = [json.loads(text) for text in rows[FAILED_ROW].filter(is_failed).to_pylist()]
+    failed = [RejectedRow(row=each["row"], reason=each["reason"]) for each in found]
+    is_kept = pc.invert(is_failed)
+    if "op" in rows.column_names:
+        is_kept = pc.or_kleene(is_kept, pc.equal(rows["op"], "d"))
+    return rows.filter(is_kept).drop_columns(FAILED_ROW), failed
 
 
 _NOT_NULL = re.compile(r'("(?:nullable|containsNull|valueContainsNull)":)false')

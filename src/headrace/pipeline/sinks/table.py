@@ -39,6 +39,7 @@ from headrace.pipeline.sinks.table_schema import is_nested as is_nested_in_spark
 from headrace.pipeline.sinks.table_sqlite import EXACT_DIGITS, SqliteStore
 from headrace.pipeline.sinks.table_store import RowRejection, TableShape, TableStore
 from headrace.pipeline.spark.session import data_dir
+from headrace.plan_names import FAILED_ROW
 from headrace.redaction import redacted
 
 VIEWS_FILE = "views.db"
@@ -138,7 +139,9 @@ class Table(Sink):
         stored = [column.name for column in self._columns(rows.schema)]
         order = self.order_by or OFFSET
         needed = [
-            name for name in (OP, order) if name in rows.columns and self.has_changes and name not in stored
+            name
+            for name in (OP, order, FAILED_ROW)
+            if name in rows.columns and self.has_changes and name not in stored
         ]
         kinds = {each.name: each.dataType for each in rows.schema.fields}
         chosen = []

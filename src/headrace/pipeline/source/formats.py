@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
-from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
@@ -26,6 +27,7 @@ from headrace.plan_names import CHANGE_TIME
 # Internal columns, with names that no payload has.
 PARSED = "__headrace_parsed"
 ENVELOPE = "__headrace_envelope"
+KEY_ROW = "__headrace_key_row"
 CORRUPT = "__headrace_corrupt"
 ARRIVED = "__headrace_arrived"
 
@@ -54,8 +56,15 @@ class Parser(Struct, frozen=True, kw_only=True):
         return functools.reduce(operator.or_, [each for _, each in self.missing], self.is_unreadable)
 
 
-def parser_for(format: Format, schema: str | None, required: Sequence[str] = ()) -> Parser:
-    """`schema` is a text as `schema_text` gives it. A record without one of the `required` fields is bad."""
+def parser_for(
+    format: Format, schema: str | None, required: Sequence[str] = (), *, tombstones: bool = False
+) -> Parser:
+    """`schema` is a text as `schema_text` gives it. A record without one of the `required` fields is bad.
+
+    With `tombstones`, a change event without a value deletes the row of its key.
+    """
+    if tombstones:
+        return _with_tombstones(_changes(schema, tuple(required)), _row_type(schema))
     return _FORMATS[format](schema, tuple(required))
 
 
@@ -147,7 +156,6 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
     row = _row_type(schema)
     wrapped = _wrapped(_envelope_type(row))
     parsed, envelope = F.col(PARSED), F.col(ENVELOPE)
-    bare = F.struct(*[parsed.getField(name).alias(name) for name in _envelope_type(row).fieldNames()])
     after_or_before = F.coalesce(envelope.getField("after"), envelope.getField("before"))
     change = envelope.getField("op")
     happened_ms = F.coalesce(envelope.getField("source").getField("ts_ms"), envelope.getField("ts_ms"))
@@ -163,7 +171,7 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
     return Parser(
         stages=(
             (PARSED, _from_json(wrapped)),
-            (ENVELOPE, F.coalesce(parsed.getField("payload"), bare)),
+            (ENVELOPE, _unwrapped(parsed, _envelope_type(row))),
         ),
         fields=(
             *((name, after_or_before.getField(name)) for name in row.fieldNames()),
@@ -178,15 +186,42 @@ def _changes(schema: str | None, required: tuple[str, ...]) -> Parser:
     )
 
 
+def _with_tombstones(changes: Parser, row: StructType) -> Parser:
+    """A tombstone becomes a delete, with the fields that its key has. One whose key is no JSON object is skipped: no
+    row can be found by it."""
+    is_tombstone = F.col("value").isNull()
+    nullable = StructType([StructField(field.name, field.dataType) for field in row.fields])
+    parsed = F.from_json(F.col("key").cast("string"), _wrapped(nullable))
+    of_key = {name: F.col(KEY_ROW).getField(name) for name in row.fieldNames()}
+    instead = {**of_key, "op": F.lit("d"), CHANGE_TIME: F.col("timestamp")}
+    return replace(
+        changes,
+        stages=(*changes.stages, (KEY_ROW, F.when(is_tombstone, _unwrapped(parsed, nullable)))),
+        fields=tuple(
+            (name, F.when(is_tombstone, instead[name]).otherwise(column) if name in instead else column)
+            for name, column in changes.fields
+        ),
+        is_unreadable=~is_tombstone & changes.is_unreadable,
+        missing=tuple((name, ~is_tombstone & is_missing) for name, is_missing in changes.missing),
+        is_skipped=is_tombstone
+        & functools.reduce(operator.and_, [column.isNull() for column in of_key.values()]),
+    )
+
+
+def _wrapped(content: StructType) -> StructType:
+    """Both shapes in one: missing fields are null."""
+    return StructType([*content.fields]).add("payload", content)
+
+
+def _unwrapped(parsed: Column, content: StructType) -> Column:
+    bare = F.struct(*[parsed.getField(name).alias(name) for name in content.fieldNames()])
+    return F.coalesce(parsed.getField("payload"), bare)
+
+
 def _envelope_type(row: StructType) -> StructType:
     times = StructType().add("ts_ms", LongType())
     rows = StructType().add("before", row).add("after", row)
     return rows.add("op", StringType()).add("ts_ms", LongType()).add("source", times)
-
-
-def _wrapped(envelope: StructType) -> StructType:
-    """Both shapes in one: missing fields are null."""
-    return StructType([*envelope.fields]).add("payload", envelope)
 
 
 def _avro(schema: str | None, required: tuple[str, ...]) -> Parser:

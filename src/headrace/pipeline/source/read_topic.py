@@ -75,6 +75,7 @@ def read_topic(
     key: KeyFormat = "string",
     dead_letters: str | None = None,
     idle: str | None = None,
+    tombstones: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The records of one or several topics as a DataFrame: streaming, or bounded by the current end.
@@ -97,6 +98,8 @@ def read_topic(
     key         how `_key` is read: string, binary, or None for no such column
     idle        such as "5 minutes": if nothing was written for this time and everything is read, the source's watermark
                 follows the clock at this distance, and does not hold back the other sources (in a Job only)
+    tombstones  changes: a record without a value is a delete of the row with its key, as a compacted topic has it
+                after a TRUNCATE or an erasure; by default it is skipped, because a delete event is in front of it
     options     more of Spark's Kafka source, such as {"minPartitions": "8", "kafka.security.protocol": "SSL"}
     """
     check(start, name="start")
@@ -104,6 +107,10 @@ def read_topic(
         check(end, name="end")
         if not bounded:
             raise BadSource("only bounded reading has an end", hint="set bounded=True, or do not set end")
+    if tombstones and format != "changes":
+        raise BadSource(
+            f"tombstones are deletes in change events, and format is {format!r}", hint='format="changes"'
+        )
     topics, pattern = _which_topics(topic)
     spec = SourceSpec(
         id=uuid.uuid4().hex[:12],
@@ -120,6 +127,7 @@ def read_topic(
         event_time=None if event_time in RECORD_COLUMNS else event_time,
         ahead_us_max=_ahead_us_max(event_time_max_ahead),
         watermark=None if bounded else watermark,
+        tombstones=tombstones,
     )
     _check_times(event_time, watermark)
     raw = _bounded(spark, spec, start, end) if bounded else _streaming(spark, spec, start)
@@ -135,7 +143,7 @@ def watermarks_of(spark: SparkSession, spec: SourceSpec, span: Span) -> dict[tup
     """By partition, the watermark in milliseconds that the oldest of these records allows. A partition whose records
     have no time is missing."""
     assert spec.watermark is not None
-    parser = parser_for(spec.format, spec.schema, spec.required)
+    parser = parser_for(spec.format, spec.schema, spec.required, tombstones=spec.tombstones)
     at = F.col("timestamp") if spec.event_time is None else dict(parser.fields)[spec.event_time]
     rows = _staged(read_span(spark, spec, span), parser).where(~_is_bad(parser, spec))
     oldest = rows.groupBy("topic", "partition").agg(F.min(at).alias("at"))
@@ -146,7 +154,7 @@ def watermarks_of(spark: SparkSession, spec: SourceSpec, span: Span) -> dict[tup
 
 def bad_records(raw: DataFrame, spec: SourceSpec) -> DataFrame:
     """Of Kafka's own columns, the records that `read_topic` skips as bad, and what is wrong with each."""
-    parser = parser_for(spec.format, spec.schema, spec.required)
+    parser = parser_for(spec.format, spec.schema, spec.required, tombstones=spec.tombstones)
     return (
         _staged(raw, parser)
         .where(_is_bad(parser, spec))
@@ -300,7 +308,7 @@ def _staged(raw: DataFrame, parser: Parser) -> DataFrame:
 def _payload(
     raw: DataFrame, spec: SourceSpec, *, key: KeyFormat, event_time: str | None, watermark: str | None
 ) -> DataFrame:
-    parser = parser_for(spec.format, spec.schema, spec.required)
+    parser = parser_for(spec.format, spec.schema, spec.required, tombstones=spec.tombstones)
     columns = [*parser.fields, *_metadata_columns(key)]
     _check_columns([name for name, _ in columns], event_time)
     staged = _staged(raw, parser)

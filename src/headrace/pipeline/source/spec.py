@@ -41,6 +41,9 @@ class SourceSpec(Struct, frozen=True, kw_only=True):
     watermark: str | None = None
     """The delay of the watermark of a stream. Its event time can't be before 1970, where Spark's watermarks start."""
 
+    tombstones: bool = False
+    """Whether a change event without a value is a delete."""
+
     @property
     def bad_metric(self) -> str:
         """The name of the observed metric that counts the bad records of a batch."""

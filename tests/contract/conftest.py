@@ -1,0 +1,15 @@
+"""Cases whose server takes many seconds to start are slow tests."""
+
+from __future__ import annotations
+
+import pytest
+
+SLOW = "opensearch"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if f"[{SLOW}" in item.name:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(600))
