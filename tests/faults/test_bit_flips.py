@@ -52,7 +52,7 @@ def check_outcome(log: PartitionLog, path: Path, bit: int, hit: int, is_last: bo
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("policy", [pytest.param("delete", marks=pytest.mark.slow), "compact"])
 def test_every_flipped_bit_is_found(tmp_path: Path, policy: str) -> None:
     config = LogConfig(index_interval_bytes=100, segment_bytes_max=220, cleanup_policy=frozenset({policy}))
     original = tmp_path / "original"

@@ -1,0 +1,1 @@
+"""Readers of versions that are tables of a database."""
