@@ -1,0 +1,1 @@
+"""Copies of rows that an erasure reaches: one module for each kind of target."""
