@@ -109,6 +109,38 @@ def test_table_is_read_again_by_the_next_run(cdc: Headrace, name: str, file: Pat
     assert "did you mean notes?" in cdc("snapshot", name, "note", code=1).err
 
 
+def test_outbox_is_created_added_and_published(
+    headrace: Headrace, cdc: Headrace, name: str, file: Path, bootstrap: str
+) -> None:
+    shown = headrace("cdc", "outbox", "--for", "sqlite", "--format", "json").out
+    assert json_problems("cdc outbox", shown) == []
+    run(file, json.loads(shown)["statement"])
+    topic = f"events-{name}.{{aggregatetype}}"
+    address = f"sqlite:///{file}"
+    added = cdc("add", name, "--from", address, "--outbox", "outbox", "--outbox-topic", topic).out
+    assert f"added capture {name}: outbox\n" in added
+    run(file, "INSERT INTO outbox VALUES ('e1', 'order', '7', 'paid', '{\"total\": 9}', NULL)")
+    run(file, "INSERT INTO outbox VALUES ('e2', 'no topic', '7', 'paid', '{}', NULL)")
+    cdc("run", name, "--once")
+    assert committed_records(bootstrap, f"events-{name}.order") == [(7, {"total": 9})]
+    status = json.loads(cdc("status", name, "--format", "json").out)
+    assert (status["dead_letters"], status["state"]) == (1, "stopped")
+    cdc("remove", name)
+
+
+def test_outbox_that_cannot_be_one_is_rejected_with_the_remedy(
+    headrace: Headrace, cdc: Headrace, name: str, file: Path
+) -> None:
+    address = f"sqlite:///{file}"
+    assert "no column aggregatetype" in cdc("add", name, "--from", address, "--outbox", "notes", code=1).err
+    missing = cdc("add", name, "--from", address, "-t", "*", "--outbox", "note", code=1).err
+    assert "there is no table note for the outbox" in missing
+    assert "notes" in missing
+    wrong = cdc("add", name, "--from", address, "--outbox", "notes", "--outbox-topic", "{n}", code=1).err
+    assert "{n} is not known" in wrong
+    assert "is not a database with an outbox" in headrace("cdc", "outbox", "--for", "oracle", code=1).err
+
+
 def test_wrong_input_is_an_error_with_the_remedy(
     cdc: Headrace, name: str, file: Path, tmp_path: Path
 ) -> None:

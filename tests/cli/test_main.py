@@ -22,7 +22,7 @@ COMMANDS_WITH_BOOTSTRAP = [
     ["broker", "--check"],
 ]
 LEAVES = [
-    *([each] for each in COMMANDS if each not in ("topic", "group", "queue", "job", "cdc", "log")),
+    *([each] for each in COMMANDS if each not in ("topic", "group", "queue", "job", "cdc", "view", "log")),
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
     *(["group", each] for each in ("list", "describe", "seek", "reset", "delete")),
     *(["queue", each] for each in ("list", "describe", "alter", "delete")),
@@ -32,7 +32,15 @@ LEAVES = [
         for each in ("list", "show", "redrive", "discard", "purge")
     ),
     *(["job", each] for each in ("run", "prepare", "list", "status", "stop", "reset", "explain")),
-    *(["cdc", each] for each in ("add", "run", "list", "status", "pause", "resume", "snapshot", "remove")),
+    *(
+        ["cdc", each]
+        for each in ("add", "run", "list", "status", "pause", "resume", "snapshot", "remove", "outbox")
+    ),
+    *(
+        ["view", each]
+        for each in ("create", "run", "list", "lag", "rebuild", "remove", "query", "follow", "serve")
+    ),
+    *(["erase", each] for each in ("key", "continue", "status")),
     *(["log", each] for each in ("dump", "repair")),
 ]
 

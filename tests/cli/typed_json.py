@@ -31,6 +31,8 @@ def json_problems(command: str, shown: str) -> list[str]:
 
 def problems(found: Any, hint: Any, place: str) -> list[str]:
     """Where a value of JSON is not of the type."""
+    if hint is Any:
+        return []
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return problems(found, members[0], place)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
+from headrace.cli.cdc_progress import SnapshotScreen
 from headrace.cli.command import Bootstrap, DataDir, command_group, connect
 from headrace.cli.output import Format, Shape, format_time, note, print_table, result, show, show_rows
 from headrace.cli.stopping import Stopping
@@ -17,6 +18,7 @@ from headrace.redaction import redacted
 
 if TYPE_CHECKING:
     from headrace.cdc.capture import Captures, Keep
+    from headrace.cdc.outbox.definition import Outbox
     from headrace.cdc.runner import CaptureRun
 
 app = command_group("Capture the changes of databases: every committed change becomes a record.")
@@ -60,6 +62,7 @@ class CaptureReport(Struct, frozen=True, kw_only=True):
     transactions: Annotated[int, "commits of the database since its process started"]
     last_change: Annotated[str | None, "when the last captured change was committed in the database"]
     lag_bytes: Annotated[int | None, "of the database's log that are not confirmed; null if unknown"]
+    dead_letters: Annotated[int, "rows of the outbox that were rejected since its process started"]
     error: Annotated[str, "of the last failure; empty if there was none"]
     snapshots: list[TableProgress]
 
@@ -70,6 +73,11 @@ class ChangedCapture(Struct, frozen=True, kw_only=True):
     done: Annotated[str, "what was done"]
 
 
+@result("cdc outbox")
+class OutboxStatement(Struct, frozen=True, kw_only=True):
+    statement: Annotated[str, "creates the table"]
+
+
 @app.command()
 def add(
     name: Name,
@@ -78,7 +86,7 @@ def add(
         typer.Option(
             "--from",
             metavar="ADDRESS",
-            help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+            help="sqlite:///FILE, or postgresql://, mysql:// or mariadb://USER:PASSWORD@HOST:PORT/DATABASE.",
         ),
     ],
     tables: Annotated[
@@ -97,6 +105,20 @@ def add(
     schemas: Annotated[
         bool, typer.Option("--schemas", help="Repeat the schema in each record, as Kafka Connect does.")
     ] = False,
+    outbox: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Publish the rows of this table as events. Other tables are captured if --tables names them.",
+        ),
+    ] = None,
+    outbox_topic: Annotated[
+        str | None,
+        typer.Option(help="Topic of an event, with {aggregatetype}, {aggregateid} or {type}."),
+    ] = None,
+    outbox_delete: Annotated[
+        bool, typer.Option(help="Delete the rows of the outbox once they are published.")
+    ] = True,
     format: Format = "text",
     data_dir: DataDir = None,
 ) -> None:
@@ -105,9 +127,12 @@ def add(
     \b
     headrace cdc add notes --from sqlite:///notes.db
     headrace cdc add shop --from sqlite:////srv/shop.db --tables 'order*' --keep both
-    headrace cdc add crm --from postgresql://headrace@127.0.0.1/crm --tables 'public.*'
+    headrace cdc add shop --from postgresql://headrace@127.0.0.1/shop --tables 'public.*'
+    headrace cdc add crm --from mysql://headrace:secret@127.0.0.1:3306/crm
+    headrace cdc add orders --from postgresql://headrace@127.0.0.1/shop --outbox public.outbox
     """
     from headrace.cdc.capture import Capture
+    from headrace.cdc.outbox.definition import TOPIC_PATTERN, Outbox
 
     capture = Capture(
         name=name,
@@ -116,12 +141,17 @@ def add(
         keep=_keep(keep),
         schemas=schemas,
         partitions=partitions,
+        outbox=None
+        if outbox is None
+        else Outbox(table=outbox, topic=outbox_topic or TOPIC_PATTERN, delete=outbox_delete),
     )
     opened = capture.open_source()
     try:
         found = opened.check()
     finally:
         opened.close()
+    if capture.outbox is not None:
+        _check_outbox(capture.address, capture.outbox, found)
     _captures(data_dir).add(capture)
     show(
         AddedCapture(name=name, tables=found),
@@ -215,6 +245,7 @@ def status(name: Name, format: Format = "text", data_dir: DataDir = None) -> Non
         transactions=found.transactions,
         last_change=_time(found.committed_ms),
         lag_bytes=found.lag_bytes,
+        dead_letters=found.rejected,
         error=found.error,
         snapshots=[
             TableProgress(
@@ -316,11 +347,47 @@ def remove(
     _show_done(name, f"removed capture {name}; its topics stay", format)
 
 
+@app.command()
+def outbox(
+    kind: Annotated[str, typer.Option("--for", metavar="KIND", help="postgresql, mysql or sqlite.")],
+    table: Annotated[str, typer.Option(help="Its name in the statement.")] = "outbox",
+    format: Format = "text",
+) -> None:
+    """Show the statement that creates an outbox table.
+
+    \b
+    headrace cdc outbox --for postgresql
+    headrace cdc outbox --for sqlite --table events | sqlite3 shop.db
+    """
+    from headrace.cdc.outbox.table import create_statement
+
+    statement = create_statement(kind, table)
+    show(OutboxStatement(statement=statement), format, statement)
+
+
 def _captures(data_dir: Path | None) -> Captures:
     from headrace.cdc.capture import Captures
     from headrace.cdc.settings import cdc_settings
 
     return Captures(cdc_settings(data_dir=data_dir).data_dir)
+
+
+def _check_outbox(address: str, outbox: Outbox, found: Sequence[str]) -> None:
+    from headrace.cdc.errors import BadCapture
+    from headrace.cdc.outbox.emptying import OutboxRows
+    from headrace.names import did_you_mean
+
+    if outbox.table not in found:
+        raise BadCapture(
+            f"there is no table {outbox.table} for the outbox",
+            hint=did_you_mean(outbox.table, found)
+            or "`headrace cdc outbox --for postgresql` shows how to create it",
+        )
+    rows = OutboxRows(address, outbox)
+    try:
+        rows.check()
+    finally:
+        rows.close()
 
 
 def _keep(text: str) -> Keep:
@@ -346,9 +413,11 @@ def _run_all(runs: dict[str, CaptureRun]) -> Exception | None:
     threads = [threading.Thread(target=run_one, args=each, daemon=True) for each in runs.items()]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        while thread.is_alive():
-            thread.join(WAIT_S)  # so that signals are handled meanwhile
+    with SnapshotScreen() as screen:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(WAIT_S)  # so that signals are handled meanwhile
+                screen.update({name: run.status.snapshots for name, run in runs.items()})
     return failures[0] if failures else None
 
 
@@ -362,6 +431,7 @@ def _print_report(report: CaptureReport) -> None:
         ("transactions", report.transactions),
         ("last change", report.last_change),
         ("lag, bytes", report.lag_bytes),
+        ("dead letters", report.dead_letters),
     ]
     print_table(("", report.name), fields)
     if report.error:

@@ -31,6 +31,8 @@ COMMANDS = {
     "queue": "headrace.cli.queue.commands",
     "job": "headrace.cli.job.commands",
     "cdc": "headrace.cli.cdc",
+    "view": "headrace.cli.view.commands",
+    "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",
 }

@@ -12,13 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.requirements import require_java
+from headrace.testing.requirements import require_java, require_redis
 from tests.cli.conftest import COMMAND, next_line, started
 
 ADDRESS = re.compile(r"broker at (127\.0\.0\.1:\d+);")
 FIRST_EVENT = re.compile(r"first event processed after ([\d.]+) s: (.+)")
 # Spark takes ten seconds to start, and minutes on a busy machine.
 SPARK_TIMEOUT_S = 600
+VIEWS = (
+    re.compile(r"view orders_by_city running: \w+ \d+ orders"),
+    re.compile(r"view product_cache running: green tea: \d+ in stock"),
+    re.compile(r"view product_search running: 'tea': 4 hits"),
+)
 SAMPLE = re.compile(r"clicks (\d+) offsets .* \| .*click-counter lag (\d+)")
 
 
@@ -68,8 +73,11 @@ def test_broker_that_cannot_start_is_reported_with_its_log(tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(SPARK_TIMEOUT_S)
-def test_everything_else_is_shown_while_spark_starts_and_then_the_job_too(tmp_path: Path) -> None:
+def test_everything_else_is_shown_while_spark_starts_and_then_the_job_and_the_views_too(
+    tmp_path: Path,
+) -> None:
     require_java()
+    require_redis()
     with started("run", "--data-dir", str(tmp_path / "data")) as process:
         next_line(process)
         first = next_line(process)
@@ -77,6 +85,9 @@ def test_everything_else_is_shown_while_spark_starts_and_then_the_job_too(tmp_pa
         assert "Spark starts" in first
         seen = [first]
         while not (first_event := FIRST_EVENT.search(seen[-1])):
+            assert process.poll() is None
+            seen.append(next_line(process))
+        while not all(view.search(seen[-1]) for view in VIEWS):
             assert process.poll() is None
             seen.append(next_line(process))
         process.send_signal(signal.SIGINT)

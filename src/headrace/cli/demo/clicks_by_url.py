@@ -1,4 +1,5 @@
 """The job of `headrace run`, as a script for `headrace job run`: clicks by url in windows of ten seconds, into a table.
+The views of the shop run beside it.
 
 It prints when Spark is ready and when the job is started, so that `headrace run` can show how long each step took.
 """
@@ -9,12 +10,15 @@ import time
 
 JOB = "clicks-by-url"
 MILESTONE = "milestone"
+REQUEST_TIMEOUT_S = 30.0
 
 
 def main() -> None:
     from pyspark.sql.functions import window
 
-    from headrace.pipeline import Job, read_topic, session
+    from headrace.cli.demo.shop_views import start_views
+    from headrace.kafka.cluster import Cluster
+    from headrace.pipeline import Job, launch, read_topic, session
     from headrace.pipeline.sinks import Table
 
     milestone("Python")
@@ -34,6 +38,9 @@ def main() -> None:
     counts = counts.selectExpr("window.start AS window_start", "url", "count AS clicks")
     Job(JOB, counts, Table("clicks_by_url", key=["window_start", "url"]), output_mode="update").start()
     milestone("start of the job")
+    launched = launch.current()
+    if launched.data_dir is not None and launched.bootstrap is not None:
+        start_views(spark, Cluster(launched.bootstrap, timeout_s=REQUEST_TIMEOUT_S), launched.data_dir)
 
 
 def milestone(name: str) -> None:

@@ -1,9 +1,13 @@
-"""The processes of `headrace run`: a broker, and a job on Spark, each from entering its context until leaving it."""
+"""The processes of `headrace run`: a broker, a capture, a Redis, and a job on Spark.
+
+Each runs from entering its context until leaving it.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +17,8 @@ from pathlib import Path
 from typing import IO, Self
 
 from headrace.cli.demo import clicks_by_url
+from headrace.cli.demo.shop import CAPTURE
+from headrace.cli.demo.shop_views import redis_socket
 from headrace.errors import HeadraceError
 
 READY_PREFIX = "headrace broker ready at "
@@ -21,17 +27,19 @@ READY_TIMEOUT_S = 60
 # A clean stop of the broker takes less than a second, a batch of the job one second. After this time a process is
 # killed; the next start recovers, or replays the batch.
 STOP_TIMEOUT_S = 20
+SOCKET_PATH_LENGTH_MAX = 100
+"""The address of a unix socket has 108 bytes in Linux, and 104 in macOS."""
 
 
 class ChildProcess:
-    """A `headrace` command, whose output is read line by line.
+    """A `headrace` command, or another program, whose output is read line by line.
 
     It gets a session of its own, so that Ctrl-C at the terminal reaches the parent alone, which stops the clients
     before the broker.
     """
 
-    def __init__(self, *arguments: str) -> None:
-        self._command = [sys.executable, "-m", "headrace", *arguments]
+    def __init__(self, *arguments: str, program: tuple[str, ...] = ()) -> None:
+        self._command = [*(program or (sys.executable, "-m", "headrace")), *arguments]
         self._log: IO[str] = tempfile.TemporaryFile("w+", prefix="headrace-", suffix=".log")  # noqa: SIM115
         self._process: subprocess.Popen[str] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -114,6 +122,35 @@ class BrokerProcess(ChildProcess):
 
     def _log_tail(self) -> str:
         return "\n".join(f"  {line}" for line in self.last_lines(15))
+
+
+class CaptureProcess(ChildProcess):
+    """`headrace cdc run` of the shop."""
+
+    def __init__(self, *, bootstrap: str, data_dir: Path) -> None:
+        super().__init__("cdc", "run", CAPTURE, "--bootstrap", bootstrap, "--data-dir", str(data_dir))
+
+    def check(self) -> None:
+        """Raise if the capture has ended."""
+        if self.exit_code() is not None:
+            raise HeadraceError("the capture of the shop ended:\n" + "\n".join(self.last_lines(5)))
+
+
+class RedisProcess(ChildProcess):
+    """A Redis for the cache, on a socket in the data folder; without redis-server there is no process."""
+
+    def __init__(self, *, data_dir: Path) -> None:
+        self._socket = redis_socket(data_dir)
+        options = {"port": "0", "unixsocket": self._socket, "dir": self._socket.parent, "appendonly": "yes"}
+        words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+        program = shutil.which("redis-server")
+        self._is_possible = program is not None and len(str(self._socket)) <= SOCKET_PATH_LENGTH_MAX
+        super().__init__(*words, "--save", "", program=(program or "",))
+
+    def __enter__(self) -> Self:
+        self._socket.parent.mkdir(parents=True, exist_ok=True)
+        self._socket.unlink(missing_ok=True)
+        return super().__enter__() if self._is_possible else self
 
 
 class JobProcess(ChildProcess):

@@ -33,7 +33,7 @@ def create_topic(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, partitions=PARTITIONS, config=TOPIC_CONFIG, exist_ok=True)
 
 
-class _Worker(abc.ABC):
+class Worker(abc.ABC):
     """A thread that runs while its context is open; `check` raises what it failed with."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class _Worker(abc.ABC):
     def _work(self) -> None: ...
 
 
-class Clicks(_Worker):
+class Clicks(Worker):
     """Writes small JSON events at a steady rate."""
 
     def __init__(self, cluster: Cluster, *, rate: float) -> None:
@@ -91,7 +91,7 @@ class Clicks(_Worker):
             self._producer.produce(TOPIC, key=user, value=json.dumps(event))
 
 
-class Follower(_Worker):
+class Follower(Worker):
     """A consumer group that reads the clicks and commits every second."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -1,0 +1,1 @@
+"""`headrace erase`: remove a person's data, and prove it."""
