@@ -17,6 +17,7 @@ class Side(StrEnum):
     SPARK_ROWS = "spark-rows"  # with one call of transformWithState per key
     SPARK_PANDAS = "spark-pandas"  # with one call of transformWithStateInPandas per key
     FLINK = "flink"
+    DEBEZIUM = "debezium"
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
@@ -29,6 +30,7 @@ SIDE_NAMES = {
     Side.SPARK_ROWS: "a call per key, rows",
     Side.SPARK_PANDAS: "a call per key, pandas",
     Side.FLINK: "Apache Flink SQL",
+    Side.DEBEZIUM: "Debezium",
     Side.BARE: "bare",
 }
 PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headrace.testing.mariadb import MariadbServer
+from headrace.testing.opensearch import OpenSearchServer
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer
-from headrace.testing.requirements import require_java, require_postgres, require_redis
+from headrace.testing.requirements import require_java, require_mariadb, require_postgres, require_redis
 from tests.compatibility.brokers import BrokerUnderTest, running_broker
 
 if TYPE_CHECKING:
@@ -123,6 +125,22 @@ def postgres() -> Iterator[PostgresServer]:
     require_postgres()
     settings = {"wal_level": "logical", "max_replication_slots": "100", "max_wal_senders": "100"}
     with PostgresServer(settings={"fsync": "off", **settings}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariadbServer]:
+    """The one MariaDB of this test run; a test creates its own database, or starts a server that it may stop."""
+    require_mariadb()
+    with MariadbServer(settings={"innodb_flush_log_at_trx_commit": "0"}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def opensearch_server() -> Iterator[OpenSearchServer]:
+    """The one OpenSearch of this test run; a test has names of indexes of its own."""
+    require_java()
+    with OpenSearchServer() as server:
         yield server
 
 

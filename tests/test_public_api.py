@@ -19,18 +19,24 @@ from headrace.queue import Queue
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "headrace",
+    "headrace.cdc.outbox",
+    "headrace.erasure",
     "headrace.events",
     "headrace.operators",
     "headrace.pipeline",
     "headrace.pipeline.sinks",
     "headrace.queue",
+    "headrace.shredding",
     "headrace.testing",
+    "headrace.views",
 )
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 _PYTHON = re.compile(r"^```python.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_DOTTED = re.compile(r"`(headrace\.(?:events|operators|pipeline|queue|testing)\b[\w.]*)")
+_DOTTED = re.compile(
+    r"`(headrace\.(?:erasure|events|operators|pipeline|queue|shredding|testing|views)\b[\w.]*)"
+)
 
 
 def is_public(name: str) -> bool:

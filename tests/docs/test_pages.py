@@ -13,6 +13,8 @@ from tests.docs.snippets import LANGUAGES_RUN, BadPage, read_blocks
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 USES_SPARK = re.compile(r"\b(?:session|read_topic)\(")
+SLOW_PAGES = ("views.md", "view-sql.md", "late-rows.md")
+"""They start Spark several times. Other pages, and the tests of their subjects, run what they show."""
 
 
 def named(page: Path) -> str:
@@ -27,7 +29,14 @@ def has_something_to_run(page: Path) -> bool:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("page", [each for each in PAGES if has_something_to_run(each)], ids=named)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(each, id=named(each), marks=[pytest.mark.slow] if each.name in SLOW_PAGES else [])
+        for each in PAGES
+        if has_something_to_run(each)
+    ],
+)
 def test_snippets_of_page_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = page.read_text()
     if USES_SPARK.search(text):

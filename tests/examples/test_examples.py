@@ -33,6 +33,13 @@ SHOWS: dict[str, list[str]] = {
         "  4: bob saw /help",
         "group audit reads the same records",
     ],
+    "erasure.py": [
+        "users has 3 values before",
+        "erasure is complete: 2 found, 0 left",
+        "users:  {'name': 'bob', 'address': 'Elm Street'}",
+        "orders: {'user': 'ada', 'item': 'lamp', 'address': None}",
+        "orders: {'user': 'bob', 'item': 'lamp', 'address': 'Elm Street'}",
+    ],
     "archive.py": ["on disk 0.", "a consumer reads 20000 records from offset 0 on"],
     "replay.py": [
         "from offset 3:       ['order 3', 'order 4']",
@@ -48,6 +55,15 @@ SHOWS: dict[str, list[str]] = {
         "tea: u {'item': 'tea', 'count': 5} -> {'item': 'tea', 'count': 4}",
         "milk: d {'item': 'milk', 'count': 9} -> None\nmilk: a tombstone",
         "oat milk: c None -> {'item': 'oat milk', 'count': 9}",
+    ],
+    "outbox.py": [
+        "rolled back: there is no order 3",
+        'order 1: paid {"order": 1}\norder 2: paid {"order": 2}\n0 rows are left',
+    ],
+    "follow_view.py": ["order 3 is open\n+ order 1\n+ order 2\n+ order 3\n- order 2\n+ order 4"],
+    "views.py": [
+        "  ('Oslo', 2)\n  ('Rome', 1)",
+        "view orders_by_city: version 2 is served, 2 rows\n  ('Oslo', 1, 20)\n  ('Rome', 2, 12)",
     ],
     "compacted_table.py": [
         "2 left after compaction, each at its old offset:",
@@ -176,9 +192,22 @@ IN_OUR_SESSION = [
     "home_timeline.py",
 ]
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
-ALONE_ONLY_SLOW = ("declarative_pipeline/run.py", "clicks_by_url.py", "plain_spark.py")
-"""Each starts a Spark of its own. The second runs in our session as well, and the page on formats runs the third."""
-STARTS_SPARK_ITSELF = ["clicks_by_url.py", "plain_spark.py", "declarative_pipeline/run.py"]
+SLOW_HERE = ("home_timeline.py", "delta_table.py", "profiles.py", "traffic_report.py")
+ALONE_ONLY_SLOW = (
+    "declarative_pipeline/run.py",
+    "clicks_by_url.py",
+    "plain_spark.py",
+    "follow_view.py",
+    "views.py",
+)
+"""Each starts a Spark of its own. The second runs in our session as well, and pages run the third and the fourth."""
+STARTS_SPARK_ITSELF = [
+    "clicks_by_url.py",
+    "plain_spark.py",
+    "declarative_pipeline/run.py",
+    "follow_view.py",
+    "views.py",
+]
 
 
 def test_every_example_is_run_here() -> None:
@@ -187,7 +216,10 @@ def test_every_example_is_run_here() -> None:
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("name", IN_OUR_SESSION)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW_HERE else []) for name in IN_OUR_SESSION],
+)
 def test_example_on_spark_prints_its_output_and_its_jobs_emit_the_same_bounded(
     name: str,
     spark: SparkSession,

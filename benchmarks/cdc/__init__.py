@@ -1,0 +1,1 @@
+"""Compares captures of PostgreSQL with `COPY` and with Debezium's engine."""
