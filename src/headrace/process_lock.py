@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from pathlib import Path
 from typing import IO
+
+LOOK_S = 0.001
+"""A look at the lock holds it for less than this."""
 
 
 class ProcessLock:
@@ -21,11 +25,13 @@ class ProcessLock:
         """Whether this process holds the lock now; False if another one does."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         held = self._path.open("a")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            held.close()
-            return False
+        while not _locked(held, fcntl.LOCK_EX):
+            # Only a holder excludes a shared lock. Without one, it was a look at the lock, which ends at once.
+            if not _locked(held, fcntl.LOCK_SH):
+                held.close()
+                return False
+            fcntl.flock(held, fcntl.LOCK_UN)
+            time.sleep(LOOK_S)
         self._held = held
         return True
 
@@ -40,9 +46,14 @@ class ProcessLock:
             return True
         try:
             with self._path.open("a") as probe:
-                fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return not _locked(probe, fcntl.LOCK_SH)
         except FileNotFoundError:
             return False
-        except OSError:
-            return True
+
+
+def _locked(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except OSError:
         return False
+    return True
