@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +52,7 @@ def keys_and_values(section: bytes, count: int) -> list[tuple[bytes | None, byte
 def test_records_are_those_of_single_changes(schemas: bool) -> None:
     envelope = Envelope("shop", "postgresql", schemas=schemas)
     read = rows(["ada", None, "", "Ünï \u2028", "long " * LENGTHS_MAX])
-    section = encoded(envelope.layout(read, 2_000), read.columns)
+    section = encoded(envelope.layout(read, 2_000), read.columns).to_pybytes()
     expected = [record for change in read.changes() for record in envelope.records(change, 2_000)]
     assert keys_and_values(section, read.count) == [(each.key, each.value) for each in expected]
     assert [span.offset_delta for span in walk_records(section, read.count)] == list(range(read.count))
@@ -72,7 +74,7 @@ def test_slice_of_columns_has_only_its_rows() -> None:
     read = rows([str(number) for number in range(10)])
     layout = Envelope("shop", "postgresql").layout(read, 1)
     part = [column[4:6] for column in read.columns]
-    found = keys_and_values(encoded(layout, part), 2)
+    found = keys_and_values(encoded(layout, part).to_pybytes(), 2)
     assert [json.loads(key or b"")["id"] for key, _ in found] == [4, 5]
 
 
@@ -100,3 +102,26 @@ def test_rows_of_a_key_have_the_partition_of_its_hash_and_keep_their_order() -> 
     for key in [*HASHES, *HASHES]:
         expected.setdefault((HASHES[key] & 0x7FFFFFFF) % 3, []).append(key)
     assert found == expected
+
+
+def test_rows_are_encoded_without_pandas() -> None:
+    """pyarrow imports it for some calls. A capture has a bound of 200 MB, and pandas takes 40 of them."""
+    program = """
+import sys
+from headrace.cdc.envelope import Layout
+from headrace.cdc.postgres.json_columns import json_columns, text_columns
+from headrace.cdc.row_batches import binary_array, by_partition, encoded
+
+class Described:
+    names = ("id", "text")
+    conversions = {"id": int}
+
+layout = Layout(key=(b"", b""), value=(b"", b",", b""), key_columns=(0,))
+columns = json_columns(text_columns(b'1\\tx\\n2\\t\\\\N\\n3\\t"\\n', 2), Described)
+for _, rows in by_partition(layout, columns, 2):
+    assert encoded(layout, rows).size
+assert encoded(layout, [binary_array([b"x" * 20_000]), binary_array([b"y"])]).size
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

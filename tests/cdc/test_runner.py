@@ -15,6 +15,7 @@ from headrace.cdc import runner as module
 from headrace.cdc.capture import Capture, CaptureFolder, Captures, CaptureState
 from headrace.cdc.change import Change, Column, Committed, Event, Op, Table
 from headrace.cdc.errors import BadCapture
+from headrace.cdc.publisher import Publisher
 from headrace.cdc.runner import CaptureRun, topic_name
 from headrace.cdc.source import SnapshotProgress
 from headrace.kafka.cluster import Cluster
@@ -233,6 +234,47 @@ def test_transactions_of_postgres_are_marked_and_their_changes_numbered(
         value for _, value in committed_records(bootstrap, f"{name}.transaction") if value["id"] == id
     )
     assert (begin["status"], end["status"], end["event_count"]) == ("BEGIN", "END", 3)
+    source = capture.open_source()
+    source.remove()
+    source.close()
+
+
+@pytest.mark.parametrize("killed_at", ["nothing", "create", "compact"])
+def test_topic_is_compacted_when_its_snapshot_is_complete(
+    name: str,
+    cluster: Cluster,
+    bootstrap: str,
+    postgres: PostgresServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    killed_at: str,
+) -> None:
+    import psycopg
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    address = postgres.create_database(name)
+    capture = Capture(name=name, address=address, partitions=1)
+    folder = Captures(tmp_path / "data").add(capture)
+    topic = f"{name}.public.a"
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE a (id INT PRIMARY KEY)")
+        connection.execute("INSERT INTO a VALUES (1), (2)")
+    if killed_at != "nothing":
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(Publisher, {"create": "write_rows", "compact": "compact"}[killed_at], kill)
+            CaptureRun(capture, folder, cluster, once=True).run()
+        configs = cluster.configs("topic", topic)
+        assert (configs["cleanup.policy"].value, configs["retention.ms"].value) == ("delete", "-1")
+    CaptureRun(capture, folder, cluster, once=True).run()
+    configs = cluster.configs("topic", topic)
+    assert configs["cleanup.policy"].value == "compact"
+    assert configs["retention.ms"].is_default
+    assert ops(bootstrap, topic) == [(1, "r"), (2, "r")]
     source = capture.open_source()
     source.remove()
     source.close()

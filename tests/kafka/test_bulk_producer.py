@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from headrace.kafka.bulk_producer import IN_FLIGHT_MAX, BulkProducer, compressed
+from headrace.kafka.bulk_producer import IN_FLIGHT_MAX, BulkProducer
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import RequestFailed
 from headrace.protocol.error_codes import ErrorCode
+from headrace.records.compression import Codec, compress
 from headrace.records.record import Record, encode_record
 from tests.cdc.conftest import committed_records
 
@@ -39,7 +40,11 @@ def open_producer(cluster: Cluster) -> Iterator[OpenProducer]:
 
 def batch(number: int) -> bytes:
     record = Record(key=b"%d" % number, value=b"{}", timestamp_ms=0, offset=0)
-    return compressed(encode_record(record, timestamp_delta_ms=0, offset_delta=0))
+    return compress(Codec.LZ4, encode_record(record, timestamp_delta_ms=0, offset_delta=0))
+
+
+def send(producer: BulkProducer, topic: str, partition: int, number: int) -> None:
+    producer.send(topic, partition, 1, batch(number), codec=Codec.LZ4, timestamp_ms=1_000)
 
 
 def keys(bootstrap: str, topic: str) -> list[int]:
@@ -53,7 +58,7 @@ def test_more_batches_than_may_be_in_flight_are_committed_in_order(
     assert producer.partitions(topic) == 2
     for _ in range(2):
         for number in range(3 * IN_FLIGHT_MAX):
-            producer.send(topic, number % 2, 1, batch(number), 1_000)
+            send(producer, topic, number % 2, number)
         producer.commit()
     assert keys(bootstrap, topic) == sorted([*range(3 * IN_FLIGHT_MAX)] * 2)
 
@@ -66,12 +71,12 @@ def test_next_producer_aborts_what_is_open_and_fences_the_one_before(
     open_producer: OpenProducer, topic: str, bootstrap: str
 ) -> None:
     first = open_producer(topic)
-    first.send(topic, 0, 1, batch(1), 1_000)
+    send(first, topic, 0, 1)
     second = open_producer(topic)
     with pytest.raises(RequestFailed) as fenced:
         first.commit()
     assert fenced.value.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-    second.send(topic, 0, 1, batch(2), 1_000)
+    send(second, topic, 0, 2)
     second.commit()
     assert keys(bootstrap, topic) == [2]
 
@@ -82,7 +87,7 @@ def test_batch_that_the_topic_does_not_take_is_an_error_with_its_code(
     name = f"bulk-{uuid.uuid4().hex[:8]}"
     cluster.create_topic(name, partitions=1, config={"max.message.bytes": "60"})
     producer = open_producer(name)
-    producer.send(name, 0, 1, batch(1), 1_000)
+    send(producer, name, 0, 1)
     with pytest.raises(RequestFailed, match=f"writing to {name}: MESSAGE_TOO_LARGE") as rejected:
         producer.commit()
     assert rejected.value.code == ErrorCode.MESSAGE_TOO_LARGE

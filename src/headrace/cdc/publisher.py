@@ -57,6 +57,9 @@ _CONFIG: dict[str, Any] = {
     "message.max.bytes": 1_000_000_000,
     "delivery.report.only.error": True,
 }
+_LOADING = {"cleanup.policy": "delete", "retention.ms": "-1"}
+"""A broker checks each record of a compacted topic for its key, and may compact it again and again while it grows."""
+
 _UNAVAILABLE_HINT = "is the broker running, and is its disk full?"
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
@@ -79,6 +82,8 @@ class Kept(Struct, frozen=True, kw_only=True):
     transaction: OpenTransaction | None = None
     outbox: tuple[Any, ...] = ()
     """the ids of published rows that are not deleted yet"""
+    loading: tuple[str, ...] = ()
+    """topics that become compacted when the snapshot is complete"""
 
 
 class Publisher:
@@ -135,6 +140,16 @@ class Publisher:
         if topic not in self._topics:
             self._cluster.create_topic(topic, partitions=partitions, config=config, exist_ok=True)
             self._topics.add(topic)
+
+    def ensure_loading(self, topic: str, *, partitions: int) -> bool:
+        """Whether the topic takes the rows of a snapshot without compaction, until `compact`. A topic that exists is
+        loaded if an earlier attempt has created it for that."""
+        self.ensure_topic(topic, partitions=partitions, config=_LOADING)
+        found = self._cluster.configs("topic", topic)
+        return all(found[name].value == value for name, value in _LOADING.items())
+
+    def compact(self, topic: str) -> None:
+        self._cluster.alter_configs("topic", topic, {**dict.fromkeys(_LOADING), "cleanup.policy": "compact"})
 
     def begin_rows(self) -> None:
         """From now on `write_rows` takes rows of a snapshot. Everything before is committed."""

@@ -22,7 +22,20 @@ Columns = Sequence[pa.BinaryArray]
 LENGTHS_MAX = 1 << 14
 """Lengths below it have their varints in a table; longer ones are computed one by one."""
 
-_EMPTY = pa.scalar(b"", pa.binary())
+
+def binary_array(values: Sequence[bytes]) -> pa.BinaryArray:
+    """`pa.array` would import pandas, which takes 40 MB of memory."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([len(value) for value in values], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+
+
+def scalar(value: bytes) -> pa.BinaryScalar:
+    return binary_array([value])[0]
+
+
+_EMPTY = scalar(b"")
 
 
 def by_partition(layout: Layout, columns: Columns, partitions: int) -> Iterator[tuple[int, Columns]]:
@@ -33,12 +46,12 @@ def by_partition(layout: Layout, columns: Columns, partitions: int) -> Iterator[
     keys = pc.binary_join_element_wise(*_pieces(layout.key, _key_columns(layout, columns)), _EMPTY)
     chosen = (murmur2(keys) & 0x7FFFFFFF) % partitions
     for partition in range(partitions):
-        rows = pa.array(np.flatnonzero(chosen == partition))
+        rows = _integers(np.flatnonzero(chosen == partition))
         if len(rows):
             yield partition, [column.take(rows) for column in columns]
 
 
-def encoded(layout: Layout, columns: Columns) -> bytes:
+def encoded(layout: Layout, columns: Columns) -> pa.Buffer:
     """The rows as the records of one batch."""
     key_columns = _key_columns(layout, columns)
     count = len(columns[0])
@@ -49,21 +62,20 @@ def encoded(layout: Layout, columns: Columns) -> bytes:
     # Attributes, the difference of the timestamp, and the number of headers are a zero byte each.
     lengths = key_lengths + value_lengths + 3
     for varints in (offset_varints, key_varints, value_varints):
-        lengths = lengths + pc.binary_length(varints).to_numpy()
+        lengths += np.diff(_offsets(varints))
     joined = pc.binary_join_element_wise(
         _varints(lengths),
-        pa.scalar(b"\0\0", pa.binary()),
+        scalar(b"\0\0"),
         offset_varints,
         key_varints,
         *_pieces(layout.key, key_columns),
         value_varints,
         *_pieces(layout.value, columns),
-        pa.scalar(b"\0", pa.binary()),
+        scalar(b"\0"),
         _EMPTY,
     )
-    _, offsets, data = joined.buffers()
-    begin, end = np.frombuffer(offsets, np.int32)[[joined.offset, joined.offset + count]]
-    return bytes(data[int(begin) : int(end)])
+    begin, end = _offsets(joined)[[0, -1]].tolist()
+    return joined.buffers()[2].slice(begin, end - begin)
 
 
 def _key_columns(layout: Layout, columns: Columns) -> Columns:
@@ -72,7 +84,7 @@ def _key_columns(layout: Layout, columns: Columns) -> Columns:
 
 def _pieces(texts: Sequence[bytes], columns: Columns) -> Iterator[Any]:
     for text, column in zip(texts, (*columns, None), strict=True):
-        yield pa.scalar(text, pa.binary())
+        yield scalar(text)
         if column is not None:
             yield column
 
@@ -80,19 +92,28 @@ def _pieces(texts: Sequence[bytes], columns: Columns) -> Iterator[Any]:
 def _lengths(texts: Sequence[bytes], columns: Columns, count: int) -> np.ndarray[Any, Any]:
     total = np.full(count, sum(map(len, texts)), np.int64)
     for column in columns:
-        total += pc.binary_length(column).to_numpy()
+        total += np.diff(_offsets(column))
     return total
+
+
+def _offsets(column: pa.BinaryArray) -> np.ndarray[Any, Any]:
+    """Where each value begins in the buffer of the column, and where the last one ends."""
+    return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+
+
+def _integers(numbers: np.ndarray[Any, Any]) -> pa.Int64Array:
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _varints(numbers: np.ndarray[Any, Any]) -> pa.BinaryArray:
     if numbers.max() < LENGTHS_MAX:
-        return _varint_table().take(pa.array(numbers))
-    return pa.array([_varint(number) for number in numbers.tolist()], pa.binary())
+        return _varint_table().take(_integers(numbers))
+    return binary_array([_varint(number) for number in numbers.tolist()])
 
 
 @functools.cache
 def _varint_table() -> pa.BinaryArray:
-    return pa.array([_varint(number) for number in range(LENGTHS_MAX)], pa.binary())
+    return binary_array([_varint(number) for number in range(LENGTHS_MAX)])
 
 
 def _varint(number: int) -> bytes:
@@ -107,9 +128,8 @@ def _varint(number: int) -> bytes:
 
 def murmur2(keys: pa.BinaryArray) -> np.ndarray[Any, Any]:
     """The hash of each key, by which Kafka's clients choose a partition. Keys of one length are hashed together."""
-    _, offsets_buffer, data_buffer = keys.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32)[keys.offset : keys.offset + len(keys) + 1]
-    data = np.frombuffer(data_buffer, np.uint8)
+    offsets = _offsets(keys)
+    data = np.frombuffer(keys.buffers()[2], np.uint8)
     lengths = np.diff(offsets)
     hashes = np.zeros(len(keys), np.uint32)
     for length in np.unique(lengths).tolist():

@@ -10,14 +10,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pyarrow as pa
 
 from headrace.cdc.envelope import Layout, Record
-from headrace.cdc.row_batches import Columns, by_partition, encoded
-from headrace.kafka.bulk_producer import BulkProducer, compressed
+from headrace.cdc.row_batches import Columns, binary_array, by_partition, encoded
+from headrace.kafka.bulk_producer import BulkProducer
+from headrace.records.compression import Codec
 
 WAITING_MAX = 2
 """Blocks that wait to be sent. Beyond this the runner waits for the broker."""
 
 BATCH_BYTES_MAX = 900_000
 """of a compressed batch: less than the largest one that a topic takes by default"""
+
+# Rows of a table repeat each other, and its envelope: they become 30 to 100 times smaller. Arrow takes half as long for
+# it as the broker's own library.
+_ZSTD = pa.Codec("zstd", compression_level=1)
 
 
 class RowWriter:
@@ -39,9 +44,10 @@ class RowWriter:
     def write_record(self, topic: str, record: Record) -> None:
         """A single record between the rows."""
         assert record.key is not None
+        assert record.value is not None
         assert not record.headers
         layout = Layout(key=(record.key,), value=(b"", b""), key_columns=())
-        self.write(topic, layout, [pa.array([record.value], pa.binary())])
+        self.write(topic, layout, [binary_array([record.value])])
 
     def commit(self) -> None:
         while self._jobs:
@@ -60,11 +66,13 @@ class RowWriter:
 
     def _send_batch(self, topic: str, partition: int, layout: Layout, columns: Columns) -> None:
         count = len(columns[0])
-        records = compressed(encoded(layout, columns))
+        records = _ZSTD.compress(encoded(layout, columns), asbytes=True)
         if len(records) > BATCH_BYTES_MAX and count > 1:
             self._send_batch(topic, partition, layout, [column[: count // 2] for column in columns])
             self._send_batch(topic, partition, layout, [column[count // 2 :] for column in columns])
         else:
             if len(records) > BATCH_BYTES_MAX:
                 self._require_fit(topic, len(records))
-            self._producer.send(topic, partition, count, records, time.time_ns() // 1_000_000)
+            self._producer.send(
+                topic, partition, count, records, codec=Codec.ZSTD, timestamp_ms=time.time_ns() // 1_000_000
+            )

@@ -253,6 +253,7 @@ class _Batch:
         clock: Clock,
     ) -> None:
         self._capture = capture
+        self._partitions = capture.partitions or BROKERS_DEFAULT
         self._envelope = envelope
         self._publisher = publisher
         self._schemas = schemas
@@ -261,6 +262,7 @@ class _Batch:
         self._transaction = kept.transaction if kept is not None else None
         self._total_order = sum(self._transaction.counts.values()) if self._transaction is not None else 0
         self._topics_of: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+        self._loading = set(kept.loading) if kept is not None else set()
         self._marks: str | None = None
         """the topic of transactions"""
         self._events = 0
@@ -278,6 +280,8 @@ class _Batch:
             return
         if isinstance(event, ReadRows) is not self._has_rows:
             self._switch(to_rows=not self._has_rows)
+        if self._loading and not self._has_rows:
+            self._end_loading()
         if self._events == 0:
             self._since_s = now_s
         self._events += 1
@@ -308,7 +312,12 @@ class _Batch:
         started_s = time.monotonic()
         published = () if self._outbox is None else self._outbox.published
         self._publisher.commit(
-            Kept(position=dict(self.position), transaction=self._transaction, outbox=published)
+            Kept(
+                position=dict(self.position),
+                transaction=self._transaction,
+                outbox=published,
+                loading=tuple(sorted(self._loading)),
+            )
         )
         if self._outbox is not None:
             self._outbox.committed()
@@ -337,7 +346,10 @@ class _Batch:
 
     def _write_rows(self, rows: ReadRows) -> None:
         now_ms = self._clock.now_ms()
-        topics = [topic for topic, _ in self._topics_of.get(rows.table.path) or self._topics(rows.table)]
+        topics = [
+            topic
+            for topic, _ in self._topics_of.get(rows.table.path) or self._topics(rows.table, is_loading=True)
+        ]
         first = Change(
             table=rows.table,
             op=Op.READ,
@@ -391,7 +403,13 @@ class _Batch:
             self._marks, self._envelope.transaction(status, self._transaction.id, at_ms, counts)
         )
 
-    def _topics(self, table: Table) -> list[tuple[str, str]]:
+    def _end_loading(self) -> None:
+        # Before the position after the snapshot is committed: a crash in between repeats it.
+        for topic in self._loading:
+            self._publisher.compact(topic)
+        self._loading.clear()
+
+    def _topics(self, table: Table, *, is_loading: bool = False) -> list[tuple[str, str]]:
         """The topics of a table whose first change this is, and what each keeps."""
         name = topic_name(self._capture.name, table)
         both = [(name, "latest"), (f"{name}{CHANGES_SUFFIX}", "all")]
@@ -403,14 +421,15 @@ class _Batch:
                 )
         topics: list[tuple[str, str]] = both if self._capture.keep == "both" else [(name, self._capture.keep)]
         for topic, keep in topics:
-            self._ensure(topic, TOPIC_CONFIGS[keep])
+            if keep == "all" or not is_loading:
+                self._ensure(topic, TOPIC_CONFIGS[keep])
+            elif self._publisher.ensure_loading(topic, partitions=self._partitions):
+                self._loading.add(topic)
         self._topics_of[table.path] = topics
         return topics
 
     def _ensure(self, topic: str, config: dict[str, str]) -> None:
-        self._publisher.ensure_topic(
-            topic, partitions=self._capture.partitions or BROKERS_DEFAULT, config=config
-        )
+        self._publisher.ensure_topic(topic, partitions=self._partitions, config=config)
 
 
 def topic_name(capture: str, table: Table) -> str:

@@ -32,7 +32,7 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.records.batch import MAGIC, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader, pack_batch
-from headrace.records.compression import Codec, compress
+from headrace.records.compression import Codec
 
 RETRY_S = 0.02
 IN_FLIGHT_MAX = 5
@@ -77,8 +77,10 @@ class BulkProducer:
             raise
         self._producer_id, self._epoch = found.producer_id, found.producer_epoch
 
-    def send(self, topic: str, partition: int, count: int, records: bytes, timestamp_ms: int) -> None:
-        """Append a batch of `count` records: `records` are their bytes, compressed with lz4."""
+    def send(
+        self, topic: str, partition: int, count: int, records: bytes, *, codec: Codec, timestamp_ms: int
+    ) -> None:
+        """Append a batch of `count` records: `records` are their bytes, compressed with this codec."""
         place = topic, partition
         if place not in self._added:
             self._retried(lambda: self._add(topic, partition))
@@ -90,7 +92,7 @@ class BulkProducer:
             leader_epoch=-1,
             magic=MAGIC,
             crc=0,
-            attributes=TRANSACTIONAL_BIT | Codec.LZ4,
+            attributes=TRANSACTIONAL_BIT | codec,
             last_offset_delta=count - 1,
             base_timestamp_ms=timestamp_ms,
             max_timestamp_ms=timestamp_ms,
@@ -194,10 +196,6 @@ class BulkProducer:
                 if error.code not in _TEMPORARY or time.monotonic() > deadline_s:
                     raise
             time.sleep(RETRY_S)
-
-
-def compressed(records: bytes) -> bytes:
-    return compress(Codec.LZ4, records)
 
 
 def _check(code: int, doing: str) -> None:

@@ -20,8 +20,10 @@ from pyarrow import csv
 from headrace.cdc.postgres.relation import Described
 from headrace.cdc.postgres.times import micros, zoned_timestamp
 from headrace.cdc.postgres.types import Convert, read_boolean, read_number
+from headrace.cdc.row_batches import binary_array, scalar
 
-_NULL = pa.scalar(b"null", pa.binary())
+_NULL, _TRUE, _FALSE = scalar(b"null"), scalar(b"true"), scalar(b"false")
+_MARK, _EMPTY = scalar(b'"'), scalar(b"")
 _QUOTE, _BACKSLASH, _SPACE = ord('"'), ord("\\"), ord(" ")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -76,14 +78,14 @@ def _json(column: pa.BinaryArray, convert: Convert | None) -> pa.BinaryArray:
 
 
 def _one_by_one(column: pa.BinaryArray, convert: Convert | None) -> pa.BinaryArray:
-    values: list[bytes | None] = []
+    values = []
     for text in column.to_pylist():
         if text is None:
-            values.append(None)
+            values.append(b"null")
         else:
             plain = unescaped(text)
             values.append(_encode(plain if convert is None else convert(plain)))
-    return pa.array(values, pa.binary())
+    return binary_array(values)
 
 
 def _strings(column: pa.BinaryArray) -> pa.BinaryArray | None:
@@ -94,8 +96,7 @@ def _strings(column: pa.BinaryArray) -> pa.BinaryArray | None:
 
 
 def _quoted(column: pa.BinaryArray) -> pa.BinaryArray:
-    quote = pa.scalar(b'"', pa.binary())
-    return pc.binary_join_element_wise(quote, column, quote, pa.scalar(b"", pa.binary()))
+    return pc.binary_join_element_wise(_MARK, column, _MARK, _EMPTY)
 
 
 def _as_they_are(column: pa.BinaryArray) -> pa.BinaryArray:
@@ -103,8 +104,8 @@ def _as_they_are(column: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _booleans(column: pa.BinaryArray) -> pa.BinaryArray:
-    is_true = pc.equal(column, pa.scalar(b"t", pa.binary()))
-    return pc.if_else(is_true, pa.scalar(b"true", pa.binary()), pa.scalar(b"false", pa.binary()))
+    is_true = pc.equal(column, scalar(b"t"))
+    return pc.if_else(is_true, _TRUE, _FALSE)
 
 
 def _numbers(column: pa.BinaryArray) -> pa.BinaryArray | None:
@@ -113,9 +114,7 @@ def _numbers(column: pa.BinaryArray) -> pa.BinaryArray | None:
     if ((data > ord("9")) | (data == ord("+"))).any():
         return None
     has_point = pc.match_substring(column, b".")
-    with_point = pc.binary_join_element_wise(
-        column, pa.scalar(b".0", pa.binary()), pa.scalar(b"", pa.binary())
-    )
+    with_point = pc.binary_join_element_wise(column, scalar(b".0"), _EMPTY)
     return pc.if_else(has_point, column, with_point)
 
 
