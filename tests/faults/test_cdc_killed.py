@@ -21,7 +21,7 @@ import psycopg
 import pymysql
 import pytest
 
-from headrace.cdc.capture import Capture, CaptureFolder, Captures, CaptureState
+from headrace.cdc.capture import Capture, CaptureFolder, Captures
 from headrace.cdc.runner import CaptureRun
 from headrace.kafka.cluster import Cluster
 from headrace.testing.mariadb import MariadbServer
@@ -220,10 +220,10 @@ def check(events: list[tuple[Any, Any]], database: Database) -> None:
     assert {key: row for key, row in rows.items() if row is not None} == table
 
 
-def wait_until_streaming(folder: CaptureFolder, process: subprocess.Popen[bytes]) -> None:
+def wait_for_events(folder: CaptureFolder, process: subprocess.Popen[bytes]) -> None:
     """A start takes longer than a round if the machine is busy."""
     deadline_s = time.monotonic() + 60
-    while folder.status().pid != process.pid or folder.status().state is not CaptureState.STREAMING:
+    while folder.status().pid != process.pid or not folder.status().events:
         assert process.poll() is None, "the runner has ended"
         assert time.monotonic() < deadline_s, folder.status()
         time.sleep(0.05)
@@ -249,7 +249,7 @@ def kill_in_rounds(tmp_path: Path, database: Database, *, rounds: int) -> None:
             for number in range(rounds):
                 with runner(name, data_dir, broker.bootstrap) as process:
                     if number % 2 == 1:
-                        wait_until_streaming(folder, process)
+                        wait_for_events(folder, process)
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(moments.uniform(0.3, RUNS_S_MAX))
                     if number % 3 == 2:
