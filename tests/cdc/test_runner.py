@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -15,12 +17,13 @@ from headrace.cdc import runner as module
 from headrace.cdc.capture import Capture, CaptureFolder, Captures, CaptureState
 from headrace.cdc.change import Change, Column, Committed, Event, Op, Table
 from headrace.cdc.errors import BadCapture
+from headrace.cdc.publisher import Kept, Publisher
 from headrace.cdc.runner import CaptureRun, topic_name
 from headrace.cdc.source import SnapshotProgress
 from headrace.kafka.cluster import Cluster
 from headrace.testing.postgres import PostgresServer
 from tests.cdc.conftest import committed_records
-from tests.contract.change_source_contract import SourceCase, sqlite_case
+from tests.contract.change_source_contract import CASES, SourceCase, sqlite_case
 
 WAIT_S = 30.0
 
@@ -99,6 +102,61 @@ def test_running_capture_follows_answers_requests_and_stops(
     assert not running.is_alive()
     assert folder.status().state is CaptureState.PAUSED
     assert ops(bootstrap, f"{capture.name}.notes")[2:] == [(3, "c"), (1, "r"), (2, "r"), (3, "r")]
+
+
+class Killed(BaseException):
+    """Nothing after it runs, as after a kill."""
+
+
+@pytest.mark.parametrize("database", CASES)
+def test_requested_snapshot_survives_a_kill_after_any_commit(
+    database: str,
+    request: pytest.FixtureRequest,
+    name: str,
+    cluster: Cluster,
+    bootstrap: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = CASES[database](request)
+    case.run("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)", "INSERT INTO t VALUES (1, 0), (2, 0)")
+    capture = Capture(name=name, address="sqlite:///", partitions=1)
+    folder = Captures(tmp_path / "data").add(capture)
+    monkeypatch.setattr(Capture, "open_source", lambda _self: case.open())
+    for setting in ("LINGER_S", "LINGER_COMMITS", "STATUS_S"):
+        monkeypatch.setattr(module, setting, 0)
+    CaptureRun(capture, folder, cluster, once=True).run()
+    source = case.open()
+    (table,) = source.check()
+    source.close()
+    commit, commits, is_killed, before = Publisher.commit, 0, True, 2
+
+    def commit_and_die(publisher: Publisher, kept: Kept | None) -> None:
+        nonlocal commits
+        commit(publisher, kept)
+        commits += 1
+        if commits == 1:
+            folder.request_snapshot([table])
+        if commits == kill_after:
+            raise Killed
+
+    for kill_after in itertools.count(1):
+        commits = 0
+        case.run(f"UPDATE t SET n = {kill_after}")
+        with monkeypatch.context() as patched:
+            patched.setattr(Publisher, "commit", commit_and_die)
+            with contextlib.suppress(Killed):
+                CaptureRun(capture, folder, cluster, once=True).run()
+                is_killed = False
+        CaptureRun(capture, folder, cluster, once=True).run()
+        written = ops(bootstrap, f"{name}.{table}")
+        keys = {key for key, op in written[before:] if op == "r"}
+        assert keys == {1, 2}, f"lost by a kill after commit {kill_after}"
+        before = len(written)
+        assert folder.requested_snapshots() == ()
+        if not is_killed:
+            break
+    assert kill_after > 4
 
 
 def test_database_that_is_away_is_waited_for(

@@ -76,6 +76,9 @@ class Committed(Struct, frozen=True, kw_only=True):
     transaction: str | None = None
     committed_ms: int
     position: Position
+    requested: tuple[str, ...] = ()
+    """tables that `snapshot` has requested, and that this position and all later ones hold: who continues from one of
+    them reads these tables, or has read them"""
 
 
 class ReadRows(Struct, frozen=True, kw_only=True):

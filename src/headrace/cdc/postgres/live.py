@@ -51,13 +51,16 @@ class Live:
         clock: Clock,
         heartbeat_s: float,
         find_tables: Callable[[], None],
+        requested: Sequence[str] = (),
     ) -> None:
+        """`requested` are the names of tables that the queue has because of a request."""
         self._session = session
         self._replication = replication
         self._queue = queue
         self._clock = clock
         self._heartbeat_s = heartbeat_s
         self.stream = Stream({**position, "snapshot": queue.state()}, session.described_relation)
+        self._requested = list(requested)
         self._window: Window | None = None
         self._is_watermark_reached = False
         self._end_message: str | None = None
@@ -77,9 +80,10 @@ class Live:
         self._heartbeat_at_s = now_s
         self._asked_s: float | None = None
 
-    def request(self, tables: Sequence[Path], *, are_new: bool = False) -> None:
+    def request(self, tables: Sequence[Path], names: Sequence[str] = (), *, are_new: bool = False) -> None:
         """The stream has no changes of a new table by transactions that were open when it was published. Its rows are
-        read when they have ended."""
+        read when they have ended. `names` are announced when a position holds them."""
+        self._requested += names
         if are_new:
             self._read_after = self._next_xid()
         self._queue.add(tables)
@@ -111,6 +115,8 @@ class Live:
         stream = self.stream
         messages = 0
         while not self._is_ended:
+            if self._requested and stream.is_between_transactions:
+                yield self._hold_requests()
             if self._is_window_due():
                 yield from self._open_window()
             found = self._read()
@@ -134,6 +140,13 @@ class Live:
                 yield None
             messages = 0
             self._tick()
+
+    def _hold_requests(self) -> Committed:
+        requested = tuple(self._requested)
+        self._requested.clear()
+        return Committed(
+            committed_ms=self._clock.now_ms(), position=self.stream.position(), requested=requested
+        )
 
     def _is_window_due(self) -> bool:
         if self._queue.current is None or self._window is not None or not self.stream.is_between_transactions:
