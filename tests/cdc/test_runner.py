@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from headrace.cdc import runner as module
 from headrace.cdc.capture import Capture, CaptureFolder, Captures, CaptureState
-from headrace.cdc.change import Change, Column, Committed, Event, Op, Table
+from headrace.cdc.change import UNAVAILABLE, Change, Column, Committed, Event, Op, Table
 from headrace.cdc.errors import BadCapture
 from headrace.cdc.publisher import Kept, Publisher
 from headrace.cdc.runner import CaptureRun, topic_name
@@ -291,6 +291,40 @@ def test_transactions_of_postgres_are_marked_and_their_changes_numbered(
         value for _, value in committed_records(bootstrap, f"{name}.transaction") if value["id"] == id
     )
     assert (begin["status"], end["status"], end["event_count"]) == ("BEGIN", "END", 3)
+    source = capture.open_source()
+    source.remove()
+    source.close()
+
+
+def test_last_record_of_every_key_has_the_whole_row_and_the_history_has_what_was_logged(
+    name: str, cluster: Cluster, bootstrap: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    import psycopg
+
+    address = postgres.create_database(name)
+    capture = Capture(name=name, address=address, keep="both", partitions=1)
+    folder = Captures(tmp_path / "data").add(capture)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (id INT PRIMARY KEY, big TEXT, n INT)")
+        connection.execute("ALTER TABLE t ALTER COLUMN big SET STORAGE EXTERNAL")
+        connection.execute("INSERT INTO t SELECT x, repeat(x::text, 9000), 0 FROM generate_series(1, 50) x")
+        CaptureRun(capture, folder, cluster, once=True).run()
+        connection.execute("UPDATE t SET n = 1")
+        connection.execute("UPDATE t SET n = 2, id = id + 100 WHERE id > 40")
+        connection.execute("DELETE FROM t WHERE id <= 3")
+        CaptureRun(capture, folder, cluster, once=True).run()
+        rows = {
+            id: {"id": id, "big": big, "n": n}
+            for id, big, n in connection.execute("SELECT id, big, n FROM t").fetchall()
+        }
+    last = {key["id"]: value for key, value in committed_records(bootstrap, f"{name}.public.t")}
+    assert {id: value["after"] for id, value in last.items() if value} == rows
+    updates = [
+        value["after"]
+        for _, value in committed_records(bootstrap, f"{name}.public.t.changes")
+        if value["op"] == "u"
+    ]
+    assert updates == [{"id": id, "big": UNAVAILABLE, "n": 1} for id in range(1, 51)]
     source = capture.open_source()
     source.remove()
     source.close()

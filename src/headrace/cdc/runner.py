@@ -326,7 +326,11 @@ class _Batch:
             self._outbox.publish(change)
             return
         now_ms = self._clock.now_ms()
-        records = self._envelope.records(change, now_ms, self._place(change))
+        place = self._place(change)
+        records = whole = self._envelope.records(change, now_ms, place)
+        if change.whole is not None:
+            # Compaction may remove the last record that has all values of a row. The history keeps what the log has.
+            whole = self._envelope.records(replace(change, after=change.whole), now_ms, place)
         topics = self._topics_of.get(change.table.path) or self._topics(change.table)
         self._schemas.follow(change, [topic for topic, _ in topics], now_ms)
         for topic, keep in topics:
@@ -337,7 +341,7 @@ class _Batch:
                 for key in self._publisher.live_keys(topic):
                     self._publisher.write(topic, Record(key=key, value=None))
             else:
-                for record in records:
+                for record in whole:
                     self._publisher.write(topic, record)
 
     def _write_rows(self, rows: ReadRows) -> None:

@@ -19,15 +19,18 @@ from headrace.cdc.postgres.catalog import table_by_path
 from headrace.cdc.postgres.connection import Connection, open_connection, translated
 from headrace.cdc.postgres.pgoutput import Commit, LogicalMessage, decode
 from headrace.cdc.postgres.replication import DATA_OFFSET, Data, Keepalive, ReplicationConnection
+from headrace.cdc.postgres.reselect import Reselector
 from headrace.cdc.postgres.session import Session
 from headrace.cdc.postgres.slot import Slot, require_slot, slot_in_use, start_command
 from headrace.cdc.postgres.snapshot import WINDOW_ROWS, chunk_statement, open_reader, read_window
-from headrace.cdc.postgres.stream import Stream
+from headrace.cdc.postgres.stream import Incomplete, Stream
 from headrace.cdc.postgres.window import ReadRow, Window, parse_visibility
 from headrace.cdc.snapshot_queue import Path, SnapshotQueue
 from headrace.clock import Clock
 
 POLL_S = 0.1
+WAIT_S = 0.01
+"""between two attempts to read large values: a commit is visible soon after it is in the log"""
 FEEDBACK_INTERVAL_S = 5.0
 TABLES_INTERVAL_S = 2.0
 """between two searches for new tables"""
@@ -52,6 +55,8 @@ class Live:
         heartbeat_s: float,
         find_tables: Callable[[], None],
         requested: Sequence[str] = (),
+        *,
+        reselect: bool = False,
     ) -> None:
         """`requested` are the names of tables that the queue has because of a request."""
         self._session = session
@@ -66,6 +71,7 @@ class Live:
         self._end_message: str | None = None
         self._is_end_reached = False
         self._reader: Connection | None = None
+        self._reselector = Reselector(session, clock, self._wait) if reselect else None
         self._recent: deque[int] = deque(maxlen=RECENT_TRANSACTIONS)
         self._confirmed = 0
         self._confirmed_sent = 0
@@ -105,9 +111,19 @@ class Live:
                 self._replication.feedback(received=self.stream.lsn, confirmed=self._confirmed)
         if self._reader is not None:
             self._reader.close()
+        if self._reselector is not None:
+            self._reselector.close()
         self._replication.close()
 
     def events(self, *, once: bool) -> Iterator[Event | None]:
+        events = self._events(once=once)
+        if self._reselector is not None:
+            yield from self._reselector.completed(events)
+        else:
+            for event in events:
+                yield event.change if isinstance(event, Incomplete) else event
+
+    def _events(self, *, once: bool) -> Iterator[Event | Incomplete | None]:
         yield from self._start()
         if once:
             # Everything that was committed before this message comes before it.
@@ -127,10 +143,11 @@ class Live:
                 elif isinstance(message, LogicalMessage):
                     self._logical_message(message)
                 else:
-                    for change in stream.apply(found.lsn, message):
+                    for each in stream.apply(found.lsn, message):
                         if self._window is not None and stream.xid is not None:
+                            change = each.change if isinstance(each, Incomplete) else each
                             self._window.apply(change, stream.xid)
-                        yield change
+                        yield each
                 messages += 1
                 if messages < MESSAGES_PER_TICK:
                     continue
@@ -221,6 +238,12 @@ class Live:
             self._asked_s = now_s
             self._feedback(needs_reply=True)
         elif self._confirmed > self._confirmed_sent or now_s - self._sent_s >= FEEDBACK_INTERVAL_S:
+            self._feedback()
+
+    def _wait(self) -> None:
+        """While the stream is not read: without feedback the server would end it."""
+        time.sleep(WAIT_S)
+        if self._clock.monotonic_s() - self._sent_s >= FEEDBACK_INTERVAL_S:
             self._feedback()
 
     def _feedback(self, *, needs_reply: bool = False) -> None:

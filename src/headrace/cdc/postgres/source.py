@@ -41,12 +41,15 @@ class PostgresSource:
         tables: Sequence[str] = ("*.*",),
         *,
         heartbeat_s: float = HEARTBEAT_S,
+        reselect: bool = True,
         clock: Clock | None = None,
     ) -> None:
+        """With `reselect`, changes are `whole`: values that the log does not repeat are read from the table."""
         self._name = slot.object_name(name)
         self._address = address
         self._patterns = tuple(tables)
         self._heartbeat_s = heartbeat_s
+        self._reselect = reselect
         self._clock = clock or SystemClock()
         self._session: Session | None = None
         self._replication: ReplicationConnection | None = None
@@ -101,6 +104,7 @@ class PostgresSource:
                     self._heartbeat_s,
                     self._find_tables,
                     list(early),
+                    reselect=self._reselect,
                 )
                 self._live.confirm(self._confirmed)
                 yield from self._live.events(once=once)
