@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -13,15 +15,15 @@ from msgspec.structs import replace
 
 from headrace.cdc import runner as module
 from headrace.cdc.capture import Capture, CaptureFolder, Captures, CaptureState
-from headrace.cdc.change import Change, Column, Committed, Event, Op, Table
+from headrace.cdc.change import UNAVAILABLE, Change, Column, Committed, Event, Op, Table
 from headrace.cdc.errors import BadCapture
-from headrace.cdc.publisher import Publisher
+from headrace.cdc.publisher import Kept, Publisher
 from headrace.cdc.runner import CaptureRun, topic_name
 from headrace.cdc.source import SnapshotProgress
 from headrace.kafka.cluster import Cluster
 from headrace.testing.postgres import PostgresServer
 from tests.cdc.conftest import committed_records
-from tests.contract.change_source_contract import SourceCase, sqlite_case
+from tests.contract.change_source_contract import CASES, SourceCase, sqlite_case
 
 WAIT_S = 30.0
 
@@ -100,6 +102,61 @@ def test_running_capture_follows_answers_requests_and_stops(
     assert not running.is_alive()
     assert folder.status().state is CaptureState.PAUSED
     assert ops(bootstrap, f"{capture.name}.notes")[2:] == [(3, "c"), (1, "r"), (2, "r"), (3, "r")]
+
+
+class Killed(BaseException):
+    """Nothing after it runs, as after a kill."""
+
+
+@pytest.mark.parametrize("database", CASES)
+def test_requested_snapshot_survives_a_kill_after_any_commit(
+    database: str,
+    request: pytest.FixtureRequest,
+    name: str,
+    cluster: Cluster,
+    bootstrap: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = CASES[database](request)
+    case.run("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)", "INSERT INTO t VALUES (1, 0), (2, 0)")
+    capture = Capture(name=name, address="sqlite:///", partitions=1)
+    folder = Captures(tmp_path / "data").add(capture)
+    monkeypatch.setattr(Capture, "open_source", lambda _self: case.open())
+    for setting in ("LINGER_S", "LINGER_COMMITS", "STATUS_S"):
+        monkeypatch.setattr(module, setting, 0)
+    CaptureRun(capture, folder, cluster, once=True).run()
+    source = case.open()
+    (table,) = source.check()
+    source.close()
+    commit, commits, is_killed, before = Publisher.commit, 0, True, 2
+
+    def commit_and_die(publisher: Publisher, kept: Kept | None) -> None:
+        nonlocal commits
+        commit(publisher, kept)
+        commits += 1
+        if commits == 1:
+            folder.request_snapshot([table])
+        if commits == kill_after:
+            raise Killed
+
+    for kill_after in itertools.count(1):
+        commits = 0
+        case.run(f"UPDATE t SET n = {kill_after}")
+        with monkeypatch.context() as patched:
+            patched.setattr(Publisher, "commit", commit_and_die)
+            with contextlib.suppress(Killed):
+                CaptureRun(capture, folder, cluster, once=True).run()
+                is_killed = False
+        CaptureRun(capture, folder, cluster, once=True).run()
+        written = ops(bootstrap, f"{name}.{table}")
+        keys = {key for key, op in written[before:] if op == "r"}
+        assert keys == {1, 2}, f"lost by a kill after commit {kill_after}"
+        before = len(written)
+        assert folder.requested_snapshots() == ()
+        if not is_killed:
+            break
+    assert kill_after > 4
 
 
 def test_database_that_is_away_is_waited_for(
@@ -276,6 +333,40 @@ def test_topic_is_compacted_when_its_snapshot_is_complete(
     assert configs["cleanup.policy"].value == "compact"
     assert configs["retention.ms"].is_default
     assert ops(bootstrap, topic) == [(1, "r"), (2, "r")]
+    source = capture.open_source()
+    source.remove()
+    source.close()
+
+
+def test_last_record_of_every_key_has_the_whole_row_and_the_history_has_what_was_logged(
+    name: str, cluster: Cluster, bootstrap: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    import psycopg
+
+    address = postgres.create_database(name)
+    capture = Capture(name=name, address=address, keep="both", partitions=1)
+    folder = Captures(tmp_path / "data").add(capture)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (id INT PRIMARY KEY, big TEXT, n INT)")
+        connection.execute("ALTER TABLE t ALTER COLUMN big SET STORAGE EXTERNAL")
+        connection.execute("INSERT INTO t SELECT x, repeat(x::text, 9000), 0 FROM generate_series(1, 50) x")
+        CaptureRun(capture, folder, cluster, once=True).run()
+        connection.execute("UPDATE t SET n = 1")
+        connection.execute("UPDATE t SET n = 2, id = id + 100 WHERE id > 40")
+        connection.execute("DELETE FROM t WHERE id <= 3")
+        CaptureRun(capture, folder, cluster, once=True).run()
+        rows = {
+            id: {"id": id, "big": big, "n": n}
+            for id, big, n in connection.execute("SELECT id, big, n FROM t").fetchall()
+        }
+    last = {key["id"]: value for key, value in committed_records(bootstrap, f"{name}.public.t")}
+    assert {id: value["after"] for id, value in last.items() if value} == rows
+    updates = [
+        value["after"]
+        for _, value in committed_records(bootstrap, f"{name}.public.t.changes")
+        if value["op"] == "u"
+    ]
+    assert updates == [{"id": id, "big": UNAVAILABLE, "n": 1} for id in range(1, 51)]
     source = capture.open_source()
     source.remove()
     source.close()

@@ -134,9 +134,19 @@ CASES: dict[str, Callable[[pytest.FixtureRequest], SourceCase]] = {
 class Reader:
     """Reads a source as the runner does, and can be closed and opened again at a position."""
 
-    def __init__(self, case: SourceCase, position: Position | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        case: SourceCase,
+        position: Position | None = None,
+        *,
+        once: bool = False,
+        requested: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
         self.source = case.open(**options)
-        self._events = self.source.events(position)
+        if requested:
+            self.source.snapshot(requested)
+        self._events = self.source.events(position, once=once)
 
     def until(self, is_last: Callable[[Event], bool]) -> list[Event]:
         found: list[Event] = []
@@ -152,6 +162,10 @@ class Reader:
     def take(self, count: int) -> list[Event]:
         numbers = itertools.count(1)
         return self.until(lambda _event: next(numbers) == count)
+
+    def rest(self) -> list[Event]:
+        """Of a reader that ends."""
+        return [event for event in self._events if event is not None]
 
     def close(self) -> None:
         self._events.close()

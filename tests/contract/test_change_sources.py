@@ -223,6 +223,44 @@ def test_new_table_whose_rows_were_not_stored_is_read_by_the_next_run(notes: Sou
     assert row == str({"id": 100, "tag": "a"})
 
 
+def test_every_position_from_the_announcement_on_holds_a_requested_snapshot(
+    notes: SourceCase, reader: Reader
+) -> None:
+    notes.run("UPDATE notes SET n = 11 WHERE id = 1", "UPDATE notes SET n = 21 WHERE id = 2")
+    notes.run("UPDATE notes SET n = 12 WHERE id = 1")
+    events = reader.take(1)  # the others are in flight
+    name = changes(events)[0].table.name
+    reader.source.snapshot([name])
+    events += reader.until(lambda event: isinstance(event, Committed) and event.requested == (name,))
+    announced = len(events) - 1
+    notes.run("UPDATE notes SET n = 13 WHERE id = 1")
+    events += reader.until(snapshot_end)
+    reader.close()
+    for number, event in enumerate(events[announced:], start=announced):
+        assert event.position is not None
+        with closing(Reader(notes, json.loads(json.dumps(event.position)), once=True)) as again:
+            read = changes(events[announced : number + 1]) + changes(again.rest())
+        keys = {each.after["id"] for each in read if each.op is Op.READ and each.after}
+        assert keys == {1, 2}, f"a restart after {event} does not read the table"
+
+
+@pytest.mark.parametrize("rows", [None, 1, 2], ids=["new", "in a snapshot", "after a snapshot"])
+def test_snapshot_requested_before_the_start_is_announced_and_reads_every_row(
+    notes: SourceCase, rows: int | None
+) -> None:
+    position = None
+    with closing(Reader(notes)) as reader:
+        events = reader.take(1)
+        name = changes(events)[0].table.name
+        if rows is not None:
+            events += reader.until(snapshot_end) if rows == 2 else []
+            position = events[-1].position
+    with closing(Reader(notes, position, once=True, requested=[name])) as again:
+        found = again.rest()
+    assert [each.requested for each in found if isinstance(each, Committed) and each.requested] == [(name,)]
+    assert [each.after["id"] for each in changes(found) if each.after][-2:] == [1, 2]
+
+
 def test_new_column_is_followed(notes: SourceCase, reader: Reader) -> None:
     notes.run("ALTER TABLE notes ADD COLUMN colour VARCHAR(20)")
     notes.run("INSERT INTO notes VALUES (3, 'three', 30, 'red')")

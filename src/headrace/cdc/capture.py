@@ -103,7 +103,8 @@ class Capture(Struct, frozen=True, kw_only=True):
                         f"captures of PostgreSQL need psycopg, numpy and pyarrow: {error}",
                         hint="pip install 'headrace[cdc]'",
                     ) from error
-                return PostgresSource(self.name, self.address, self.patterns or ("*.*",))
+                patterns = self.patterns or ("*.*",)
+                return PostgresSource(self.name, self.address, patterns, reselect=self.keep != "all")
             case "mysql" | "mariadb":
                 try:
                     from headrace.cdc.mysql.source import MysqlSource

@@ -68,6 +68,9 @@ class Change(Struct, frozen=True, kw_only=True):
     """where the change is in the database's log: fields of `source` in the envelope"""
     position: Position | None
     """from here a source continues with the next change; None if it can only continue after a later one"""
+    whole: Row | None = None
+    """`after` with values instead of `UNAVAILABLE`. They were read later, and may be newer than the change; then the
+    change that made them follows. None if `after` has all values, or they cannot be read"""
 
 
 class Committed(Struct, frozen=True, kw_only=True):
@@ -76,6 +79,9 @@ class Committed(Struct, frozen=True, kw_only=True):
     transaction: str | None = None
     committed_ms: int
     position: Position
+    requested: tuple[str, ...] = ()
+    """tables that `snapshot` has requested, and that this position and all later ones hold: who continues from one of
+    them reads these tables, or has read them"""
 
 
 class ReadRows(Struct, frozen=True, kw_only=True):

@@ -73,6 +73,9 @@ class CaptureRun:
         self._outbox: OutboxPublisher | None = None
         self._schemas: SchemaTopic | None = None
         self._requested: tuple[str, ...] = ()
+        """snapshots that the source knows of, and that are still in the folder"""
+        self._held: tuple[str, ...] = ()
+        """those of them that the position of the next commit holds"""
         self._committed_ms: int | None = None
         self.status = CaptureStatus(state=CaptureState.STREAMING, pid=os.getpid())
 
@@ -160,7 +163,7 @@ class CaptureRun:
     def _copy_events(
         self, events: Generator[Event | ReadRows | None, None, None], source: ChangeSource, batch: _Batch
     ) -> None:
-        self._requested = ()
+        self._requested = self._held = ()
         self._serve(source)
         reported_s = time.monotonic()
         for event in events:
@@ -184,10 +187,11 @@ class CaptureRun:
         batch.commit()
         self._commits += 1
         source.confirm(batch.position)
-        if self._requested:
-            # The position has them now, so a restart continues them.
-            self._folder.clear_requests(self._requested)
-            self._requested = ()
+        if self._held:
+            # The log has a position that holds them, so a restart continues them.
+            self._folder.clear_requests(self._held)
+            self._requested = tuple(name for name in self._requested if name not in self._held)
+            self._held = ()
 
     def _read_renamed(self, source: ChangeSource) -> None:
         """A table that is new to the log while a known one is missing may be that one with another name. Its topic
@@ -205,16 +209,17 @@ class CaptureRun:
     def _count(self, event: Event | ReadRows) -> None:
         if isinstance(event, Committed):
             self._transactions += 1
+            self._held += event.requested
         else:
             self._events += event.count if isinstance(event, ReadRows) else 1
             self._committed_ms = event.committed_ms
 
     def _serve(self, source: ChangeSource) -> None:
         """Report how far the capture is, and answer requests of other processes."""
-        requested = self._folder.requested_snapshots()
-        if requested and not self._requested:
+        requested = [name for name in self._folder.requested_snapshots() if name not in self._requested]
+        if requested:
             source.snapshot(requested)
-            self._requested = requested
+            self._requested += tuple(requested)
         if self._outbox is not None:
             self._outbox.empty()
         snapshots = tuple(source.progress())
@@ -330,7 +335,11 @@ class _Batch:
             self._outbox.publish(change)
             return
         now_ms = self._clock.now_ms()
-        records = self._envelope.records(change, now_ms, self._place(change))
+        place = self._place(change)
+        records = whole = self._envelope.records(change, now_ms, place)
+        if change.whole is not None:
+            # Compaction may remove the last record that has all values of a row. The history keeps what the log has.
+            whole = self._envelope.records(replace(change, after=change.whole), now_ms, place)
         topics = self._topics_of.get(change.table.path) or self._topics(change.table)
         self._schemas.follow(change, [topic for topic, _ in topics], now_ms)
         for topic, keep in topics:
@@ -341,7 +350,7 @@ class _Batch:
                 for key in self._publisher.live_keys(topic):
                     self._publisher.write(topic, Record(key=key, value=None))
             else:
-                for record in records:
+                for record in whole:
                     self._publisher.write(topic, record)
 
     def _write_rows(self, rows: ReadRows) -> None:

@@ -50,7 +50,12 @@ class ChangeSource(Protocol):
         ...
 
     def snapshot(self, tables: Sequence[str]) -> None:
-        """Read these tables again, while `events` goes on: their rows follow as `Op.READ`, in between the changes."""
+        """Read these tables again, while `events` goes on: their rows follow as `Op.READ`, in between the changes.
+
+        Before `events`, it is a request to its next call. A position does not hold a request immediately, because
+        events are in flight. A `Committed` has the tables in `requested` as soon as its position holds them. If no such
+        position was stored, the runner requests the tables again after a restart.
+        """
         ...
 
     def progress(self) -> list[SnapshotProgress]:

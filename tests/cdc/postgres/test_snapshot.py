@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import psycopg
 import pytest
 
 from headrace.cdc.change import Change, Committed, Event
@@ -39,6 +40,19 @@ def test_chunk_of_large_rows_ends_early(database: Database) -> None:
     rows, is_cut = read_window(reader, chunk_statement(found, None, 5000), bytes_max=9_500)
     assert (len(rows), is_cut) == (10, True)
     assert reader.closed
+
+
+def test_connection_that_is_lost_is_an_error_and_not_the_end_of_the_rows(database: Database) -> None:
+    found = table(
+        database, "a int4, b text", "a", "SELECT x, repeat('x', 5000) FROM generate_series(1, 5000) x"
+    )
+    reader = open_reader(database.address)
+    rows = read_rows(reader, chunk_statement(found, None, 5000))
+    next(rows)
+    database.run(f"SELECT pg_terminate_backend({reader.info.backend_pid})")
+    with pytest.raises(psycopg.OperationalError):
+        list(rows)
+    reader.close()
 
 
 def snapshot_end(event: Event) -> bool:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from headrace.cdc.change import Change, Op, Position
+from headrace.cdc.change import UNAVAILABLE, Change, Op, Position
 from headrace.cdc.postgres.pgoutput import (
+    UNCHANGED,
     Begin,
     Commit,
     Delete,
@@ -13,7 +14,7 @@ from headrace.cdc.postgres.pgoutput import (
     Update,
 )
 from headrace.cdc.postgres.relation import describe_relation
-from headrace.cdc.postgres.stream import Stream
+from headrace.cdc.postgres.stream import Incomplete, Stream
 from headrace.cdc.postgres.types import TypeInfo
 
 TYPES = {23: TypeInfo(oid=23, name="int4")}
@@ -49,7 +50,8 @@ def stream(position: Position | None) -> Stream:
 
 
 def changes(found: Stream, messages: list[Message]) -> list[Change]:
-    return [change for message in messages for change in found.apply(120, message)]
+    applied = [each for message in messages for each in found.apply(120, message)]
+    return [each.change if isinstance(each, Incomplete) else each for each in applied]
 
 
 def test_messages_become_changes_in_their_order() -> None:
@@ -96,3 +98,23 @@ def test_positions_carry_the_snapshot() -> None:
 
 def test_table_that_is_not_captured_has_no_changes() -> None:
     assert changes(Stream({"lsn": 100}, lambda relation, previous: None), MESSAGES) == []
+
+
+def test_update_without_an_unchanged_value_is_incomplete_and_has_its_texts() -> None:
+    found = stream({"lsn": 100})
+    update = Update(relation=7, old=None, is_old_whole=False, new=["1", UNCHANGED])
+    moved = Update(relation=7, old=["1", None], is_old_whole=False, new=["2", UNCHANGED])
+    (incomplete,) = [each for message in (BEGIN, RELATION, update) for each in found.apply(120, message)]
+    assert isinstance(incomplete, Incomplete)
+    assert incomplete.change.after == {"id": 1, "n": UNAVAILABLE}
+    assert (incomplete.relation, incomplete.xid, incomplete.values) == (7, 9, ["1", UNCHANGED])
+    deleted, created = found.apply(120, moved)
+    assert isinstance(deleted, Change)
+    assert isinstance(created, Incomplete)
+    assert created.change.position == {"lsn": 100, "commit": 150, "done": 3}
+
+
+def test_incomplete_update_that_was_yielded_before_is_skipped() -> None:
+    found = stream({"lsn": 100, "commit": 150, "done": 2})
+    moved = Update(relation=7, old=["1", None], is_old_whole=False, new=["2", UNCHANGED])
+    assert [each for message in (BEGIN, RELATION, moved) for each in found.apply(120, message)] == []

@@ -54,12 +54,15 @@ class Live:
         position: Position,
         queue: SnapshotQueue,
         clock: Clock,
+        requested: Sequence[str] = (),
     ) -> None:
+        """`requested` are the names of tables that the queue has because of a request."""
         self._session = session
         self._replication = replication
         self._queue = queue
         self._clock = clock
         self.stream = Stream(session, {**position, "snapshot": queue.state()}, self.request)
+        self._requested = list(requested)
         self._window: Window | None = None
         self._window_at_s = 0.0
         self._reader: Connection | None = None
@@ -69,8 +72,10 @@ class Live:
         self._yielded_s = clock.monotonic_s()
         self._yielded_place = self.stream.place
 
-    def request(self, tables: Sequence[Path]) -> None:
-        """Read these tables. One that is held is read again: it may have been replaced."""
+    def request(self, tables: Sequence[Path], names: Sequence[str] = ()) -> None:
+        """Read these tables. One that is held is read again: it may have been replaced. `names` are announced when a
+        position holds them."""
+        self._requested += names
         if self._window is not None and self._window.table.path in tables:
             self._window = None
             self._queue.finish_table()
@@ -87,6 +92,8 @@ class Live:
         stream = self.stream
         while True:
             if stream.is_between_transactions and stream.is_placed:
+                if self._requested and not stream.is_skipping:
+                    yield self._hold_requests()
                 if self._window is None and self._is_window_due():
                     self._open_window()
                 if self._window is not None and not self._window.place.is_behind(stream.place):
@@ -101,6 +108,14 @@ class Live:
             if isinstance(event.message, Heartbeat):
                 self._check_place()
                 yield self._quiet()
+
+    def _hold_requests(self) -> Committed:
+        requested = tuple(self._requested)
+        self._requested.clear()
+        self._note()
+        return Committed(
+            committed_ms=self._clock.now_ms(), position=self.stream.position(), requested=requested
+        )
 
     def _note(self) -> None:
         self._yielded_s = self._clock.monotonic_s()

@@ -12,7 +12,7 @@ import pymysql
 
 from headrace.cdc.change import Event, Position
 from headrace.cdc.errors import BadCapture, SourceUnavailable
-from headrace.cdc.mysql.catalog import CatalogTable, captured_tables
+from headrace.cdc.mysql.catalog import CatalogTable, Path, captured_tables
 from headrace.cdc.mysql.connection import Connection, parse_address, translated
 from headrace.cdc.mysql.initial import begun_position, read_tables
 from headrace.cdc.mysql.live import Live
@@ -38,6 +38,8 @@ class MysqlSource:
         self._reader: Connection | None = None
         self._live: Live | None = None
         self._queue = SnapshotQueue()
+        self._requested_early: dict[str, Path] = {}
+        """for the stream, which has not begun; by name"""
         self._confirmed: Position | None = None
         self._runs = 0
 
@@ -87,7 +89,10 @@ class MysqlSource:
                     position = yield from self._initial(session, tables)
                 else:
                     position = self._continue(position, tables)
-                self._live = Live(session, self._replication(position), position, self._queue, self._clock)
+                early, self._requested_early = self._requested_early, {}
+                self._live = Live(
+                    session, self._replication(position), position, self._queue, self._clock, list(early)
+                )
                 yield from self._live.events(once=once)
             finally:
                 # A later call of `events` has connections of its own.
@@ -112,6 +117,7 @@ class MysqlSource:
         known = [tuple(path) for path in position["tables"]]
         added = [table.path for table in tables if table.path not in known]
         self._queue.add([path for path in added if path not in self._queue.tables])
+        self._queue.add(list(self._requested_early.values()))
         return {**position, "tables": [list(table.path) for table in tables]}
 
     def confirm(self, position: Position) -> None:
@@ -131,8 +137,10 @@ class MysqlSource:
             )
         paths = [captured[name] for name in tables]
         if self._live is not None:
-            self._live.request(paths)
-        elif self._session is not None:
+            self._live.request(paths, tables)
+            return
+        self._requested_early |= dict(zip(tables, paths, strict=True))
+        if self._session is not None:
             self._queue.add(paths)
 
     def progress(self) -> list[SnapshotProgress]:

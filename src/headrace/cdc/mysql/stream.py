@@ -66,6 +66,11 @@ class Stream:
     def is_between_transactions(self) -> bool:
         return self._group is None
 
+    @property
+    def is_skipping(self) -> bool:
+        """The rest of a transaction follows, whose first changes an earlier run has yielded."""
+        return self._skip > 0
+
     def position(self) -> Position:
         """Between transactions, or of the beginning of the one that is read."""
         found: dict[str, Any] = {

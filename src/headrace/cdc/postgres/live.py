@@ -19,15 +19,18 @@ from headrace.cdc.postgres.catalog import table_by_path
 from headrace.cdc.postgres.connection import Connection, open_connection, translated
 from headrace.cdc.postgres.pgoutput import Commit, LogicalMessage, decode
 from headrace.cdc.postgres.replication import DATA_OFFSET, Data, Keepalive, ReplicationConnection
+from headrace.cdc.postgres.reselect import Reselector
 from headrace.cdc.postgres.session import Session
 from headrace.cdc.postgres.slot import Slot, require_slot, slot_in_use, start_command
 from headrace.cdc.postgres.snapshot import WINDOW_ROWS, chunk_statement, open_reader, read_window
-from headrace.cdc.postgres.stream import Stream
+from headrace.cdc.postgres.stream import Incomplete, Stream
 from headrace.cdc.postgres.window import ReadRow, Window, parse_visibility
 from headrace.cdc.snapshot_queue import Path, SnapshotQueue
 from headrace.clock import Clock
 
 POLL_S = 0.1
+WAIT_S = 0.01
+"""between two attempts to read large values: a commit is visible soon after it is in the log"""
 FEEDBACK_INTERVAL_S = 5.0
 TABLES_INTERVAL_S = 2.0
 """between two searches for new tables"""
@@ -51,18 +54,24 @@ class Live:
         clock: Clock,
         heartbeat_s: float,
         find_tables: Callable[[], None],
+        requested: Sequence[str] = (),
+        *,
+        reselect: bool = False,
     ) -> None:
+        """`requested` are the names of tables that the queue has because of a request."""
         self._session = session
         self._replication = replication
         self._queue = queue
         self._clock = clock
         self._heartbeat_s = heartbeat_s
         self.stream = Stream({**position, "snapshot": queue.state()}, session.described_relation)
+        self._requested = list(requested)
         self._window: Window | None = None
         self._is_watermark_reached = False
         self._end_message: str | None = None
         self._is_end_reached = False
         self._reader: Connection | None = None
+        self._reselector = Reselector(session, clock, self._wait) if reselect else None
         self._recent: deque[int] = deque(maxlen=RECENT_TRANSACTIONS)
         self._confirmed = 0
         self._confirmed_sent = 0
@@ -77,9 +86,10 @@ class Live:
         self._heartbeat_at_s = now_s
         self._asked_s: float | None = None
 
-    def request(self, tables: Sequence[Path], *, are_new: bool = False) -> None:
+    def request(self, tables: Sequence[Path], names: Sequence[str] = (), *, are_new: bool = False) -> None:
         """The stream has no changes of a new table by transactions that were open when it was published. Its rows are
-        read when they have ended."""
+        read when they have ended. `names` are announced when a position holds them."""
+        self._requested += names
         if are_new:
             self._read_after = self._next_xid()
         self._queue.add(tables)
@@ -101,9 +111,19 @@ class Live:
                 self._replication.feedback(received=self.stream.lsn, confirmed=self._confirmed)
         if self._reader is not None:
             self._reader.close()
+        if self._reselector is not None:
+            self._reselector.close()
         self._replication.close()
 
     def events(self, *, once: bool) -> Iterator[Event | None]:
+        events = self._events(once=once)
+        if self._reselector is not None:
+            yield from self._reselector.completed(events)
+        else:
+            for event in events:
+                yield event.change if isinstance(event, Incomplete) else event
+
+    def _events(self, *, once: bool) -> Iterator[Event | Incomplete | None]:
         yield from self._start()
         if once:
             # Everything that was committed before this message comes before it.
@@ -111,6 +131,8 @@ class Live:
         stream = self.stream
         messages = 0
         while not self._is_ended:
+            if self._requested and stream.is_between_transactions:
+                yield self._hold_requests()
             if self._is_window_due():
                 yield from self._open_window()
             found = self._read()
@@ -121,10 +143,11 @@ class Live:
                 elif isinstance(message, LogicalMessage):
                     self._logical_message(message)
                 else:
-                    for change in stream.apply(found.lsn, message):
+                    for each in stream.apply(found.lsn, message):
                         if self._window is not None and stream.xid is not None:
+                            change = each.change if isinstance(each, Incomplete) else each
                             self._window.apply(change, stream.xid)
-                        yield change
+                        yield each
                 messages += 1
                 if messages < MESSAGES_PER_TICK:
                     continue
@@ -134,6 +157,13 @@ class Live:
                 yield None
             messages = 0
             self._tick()
+
+    def _hold_requests(self) -> Committed:
+        requested = tuple(self._requested)
+        self._requested.clear()
+        return Committed(
+            committed_ms=self._clock.now_ms(), position=self.stream.position(), requested=requested
+        )
 
     def _is_window_due(self) -> bool:
         if self._queue.current is None or self._window is not None or not self.stream.is_between_transactions:
@@ -208,6 +238,12 @@ class Live:
             self._asked_s = now_s
             self._feedback(needs_reply=True)
         elif self._confirmed > self._confirmed_sent or now_s - self._sent_s >= FEEDBACK_INTERVAL_S:
+            self._feedback()
+
+    def _wait(self) -> None:
+        """While the stream is not read: without feedback the server would end it."""
+        time.sleep(WAIT_S)
+        if self._clock.monotonic_s() - self._sent_s >= FEEDBACK_INTERVAL_S:
             self._feedback()
 
     def _feedback(self, *, needs_reply: bool = False) -> None:

@@ -78,20 +78,17 @@ def chunk_statement(table: CatalogTable, after: Key | None, rows_max: int) -> sq
 def read_rows(connection: Connection, statement: sql.Composed) -> Iterator[tuple[str | None, ...]]:
     """Rows as texts, as they arrive. A caller that stops early finds the connection closed: there is no other way to
     end a COPY at once."""
-    is_complete = False
+    is_stopped = False
     try:
         with connection.cursor().copy(statement) as copy:
             try:
                 yield from copy.rows()
-                is_complete = True
-            finally:
-                if (
-                    not is_complete
-                    and connection.info.transaction_status == psycopg.pq.TransactionStatus.ACTIVE
-                ):
-                    connection.close()
+            except GeneratorExit:
+                is_stopped = True
+                connection.close()
+                raise
     except psycopg.Error:
-        if is_complete or not connection.closed:
+        if not is_stopped:
             raise
 
 

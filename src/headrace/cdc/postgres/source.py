@@ -41,12 +41,15 @@ class PostgresSource:
         tables: Sequence[str] = ("*.*",),
         *,
         heartbeat_s: float = HEARTBEAT_S,
+        reselect: bool = True,
         clock: Clock | None = None,
     ) -> None:
+        """With `reselect`, changes are `whole`: values that the log does not repeat are read from the table."""
         self._name = slot.object_name(name)
         self._address = address
         self._patterns = tuple(tables)
         self._heartbeat_s = heartbeat_s
+        self._reselect = reselect
         self._clock = clock or SystemClock()
         self._session: Session | None = None
         self._replication: ReplicationConnection | None = None
@@ -55,6 +58,8 @@ class PostgresSource:
         self._queue = SnapshotQueue()
         self._confirmed = 0
         self._requested: list[Path] = []
+        self._requested_early: dict[str, Path] = {}
+        """for the stream, which has not begun; by name"""
         self._requested_lsn = 0
         self._position_lsn = 0
         self._runs = 0
@@ -89,6 +94,7 @@ class PostgresSource:
                     position = yield from self._initial(session, tables, self._replication)
                 else:
                     self._continue(session, tables, position)
+                early, self._requested_early = self._requested_early, {}
                 self._live = Live(
                     session,
                     self._replication,
@@ -97,6 +103,8 @@ class PostgresSource:
                     self._clock,
                     self._heartbeat_s,
                     self._find_tables,
+                    list(early),
+                    reselect=self._reselect,
                 )
                 self._live.confirm(self._confirmed)
                 yield from self._live.events(once=once)
@@ -141,6 +149,7 @@ class PostgresSource:
             if added:
                 slot.request_snapshot(session.control, self._name, self._requested)
         self._queue.add([path for path in self._requested if path not in self._queue.tables])
+        self._queue.add(list(self._requested_early.values()))
         self._requested_lsn = position["lsn"]
 
     def _find_tables(self) -> None:
@@ -183,9 +192,11 @@ class PostgresSource:
                 raise BadCapture(
                     f"table {unknown[0]} is not captured", hint=f"choose one of {', '.join(captured)}"
                 )
+            paths = [captured[name] for name in tables]
+            if self._live is None:
+                self._requested_early |= dict(zip(tables, paths, strict=True))
             if slot.published_tables(connection, self._name) is None:
                 return  # nothing was read yet: the initial snapshot reads every table
-            paths = [captured[name] for name in tables]
             requested = slot.requested_snapshot(connection, self._name)
             requested += [path for path in paths if path not in requested]
             slot.request_snapshot(connection, self._name, requested)
@@ -195,7 +206,7 @@ class PostgresSource:
             if self._live is None:
                 self._queue.add(paths)
             else:
-                self._live.request(paths)
+                self._live.request(paths, tables)
 
     def progress(self) -> list[SnapshotProgress]:
         return self._queue.progress()

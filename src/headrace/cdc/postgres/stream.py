@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from headrace.cdc.change import Change, Committed, Op, Position
 from headrace.cdc.postgres.pgoutput import (
+    UNCHANGED,
     Begin,
     Commit,
     Delete,
@@ -20,12 +23,24 @@ from headrace.cdc.postgres.pgoutput import (
     Relation,
     Truncate,
     Update,
+    Values,
 )
 from headrace.cdc.postgres.relation import Described
 from headrace.cdc.postgres.replication import POSTGRES_EPOCH_US
 
 Describe = Callable[[Relation, Described | None], Described | None]
 """The table of a Relation message; None if it is not captured."""
+
+
+class Incomplete(Struct, frozen=True, kw_only=True):
+    """A change whose row misses large values, because an update did not change them."""
+
+    change: Change
+    relation: int
+    described: Described
+    values: Values
+    """of the row; those that are missing are `UNCHANGED`"""
+    xid: int
 
 
 class Stream:
@@ -64,7 +79,7 @@ class Stream:
         assert self.is_between_transactions
         self.lsn = max(self.lsn, lsn)
 
-    def apply(self, lsn: int, message: Message) -> Sequence[Change]:
+    def apply(self, lsn: int, message: Message) -> Sequence[Change | Incomplete]:
         """The changes of the message. `Commit` is the caller's: see `commit`."""
         kind = type(message)
         if kind is Insert:
@@ -109,14 +124,29 @@ class Stream:
             return ()
         return self._change(lsn, described, Op.CREATE, None, described.row(insert.new))
 
-    def _update(self, lsn: int, update: Update) -> Sequence[Change]:
+    def _update(self, lsn: int, update: Update) -> Sequence[Change | Incomplete]:
         described = self._tables[update.relation]
         if described is None:
             return ()
         old, new = update.old, update.new
+        if old is not None:
+            new = described.filled(new, old, update.is_old_whole)
+        changes = self._update_changes(lsn, described, update, new)
+        if not changes or UNCHANGED not in new:
+            return changes
+        assert self.xid is not None
+        *before, last = changes
+        incomplete = Incomplete(
+            change=last, relation=update.relation, described=described, values=new, xid=self.xid
+        )
+        return (*before, incomplete)
+
+    def _update_changes(
+        self, lsn: int, described: Described, update: Update, new: Values
+    ) -> Sequence[Change]:
+        old = update.old
         if old is None:
             return self._change(lsn, described, Op.UPDATE, None, described.row(new))
-        new = described.filled(new, old, update.is_old_whole)
         before = described.row(old) if update.is_old_whole else None
         after = described.row(new)
         if not described.is_key_changed(old, new):

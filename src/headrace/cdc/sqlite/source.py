@@ -112,8 +112,12 @@ class SqliteSource:
                 state = self._followed(state)
                 version = self._changelog.data_version()
             if self._requested:
-                state = _request(state, self._requested)
+                requested = tuple(dict.fromkeys(self._requested))
                 self._requested.clear()
+                state = _request(state, requested)
+                yield Committed(
+                    committed_ms=self._clock.now_ms(), position=state.position(), requested=requested
+                )
             has_snapshot = state.table is not None or bool(state.waiting)
             if version != seen or has_snapshot or self._has_more:
                 seen = version
