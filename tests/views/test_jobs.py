@@ -7,6 +7,7 @@ from pathlib import Path
 from headrace.kafka.cluster import Cluster, Partition
 from headrace.views.jobs import checkpoint_of, delete_job, ends_of, job_name, letters_topic
 from tests.views.checkpoints import commit
+from tests.views.topics import create_topic
 
 
 def test_versions_share_no_name() -> None:
@@ -27,7 +28,7 @@ def test_position_is_that_of_the_last_committed_batch(tmp_path: Path) -> None:
 def test_checkpoint_and_committed_offsets_are_deleted(tmp_path: Path, bootstrap: str) -> None:
     cluster = Cluster(bootstrap, timeout_s=30)
     topic = "views-of-jobs"
-    cluster.create_topic(topic, partitions=1, exist_ok=True)
+    create_topic(cluster, topic, partitions=1, exist_ok=True)
     group = f"headrace-job-{job_name('gone', 1)}"
     cluster.commit(group, {Partition(topic, 0): 0})
     commit("gone", 1, tmp_path, '{"t":{"0":7}}')

@@ -13,12 +13,13 @@ from headrace.views.definition import Definition
 from headrace.views.lag import lag_of, position_of
 from headrace.views.position import Position
 from tests.views.checkpoints import commit
+from tests.views.topics import create_topic
 
 
 def test_lag_has_records_and_the_time_of_the_first_unread_one(tmp_path: Path, bootstrap: str) -> None:
     topic = f"lag-{uuid.uuid4().hex[:8]}"
     cluster = Cluster(bootstrap, timeout_s=30)
-    cluster.create_topic(topic, partitions=3)
+    create_topic(cluster, topic, partitions=3)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(5):
         producer.produce(topic, str(number), partition=0, timestamp=1_000_000 + number)
@@ -36,7 +37,7 @@ def test_lag_has_records_and_the_time_of_the_first_unread_one(tmp_path: Path, bo
 def test_records_that_were_deleted_do_not_count(tmp_path: Path, bootstrap: str) -> None:
     topic = f"lag-{uuid.uuid4().hex[:8]}"
     cluster = Cluster(bootstrap, timeout_s=30)
-    cluster.create_topic(topic, partitions=1)
+    create_topic(cluster, topic, partitions=1)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(5):
         producer.produce(topic, str(number))

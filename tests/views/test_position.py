@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from headrace.kafka.cluster import Cluster
 from headrace.views.errors import BadView
 from headrace.views.position import Position
+from tests.views.topics import create_topic
 
 POSITIONS = st.dictionaries(
     st.text(max_size=5), st.dictionaries(st.integers(0, 9), st.integers(0, 2**62), max_size=4), max_size=4
@@ -45,7 +46,7 @@ def test_position_includes_what_is_before_it_in_its_topics() -> None:
 
 def test_position_after_acknowledged_records_is_the_end_of_their_partitions(bootstrap: str) -> None:
     cluster = Cluster(bootstrap, timeout_s=30)
-    cluster.create_topic("position-of-writes", partitions=2)
+    create_topic(cluster, "position-of-writes", partitions=2)
     acknowledged = []
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(6):

@@ -14,6 +14,7 @@ from headrace.views import points
 from headrace.views.errors import BadView
 from headrace.views.points import Point
 from headrace.views.version_jobs import BadEvents
+from tests.views.topics import create_topic
 from tests.views.view_house import ViewHouse, user
 
 
@@ -105,7 +106,7 @@ def test_changed_definition_is_a_rebuild_and_must_not_empty_the_view(house: View
     house.change(user(1))
     house.run_once()
     empty = house.topic.replace("users", "nobody")
-    house.cluster.create_topic(empty, partitions=1)
+    create_topic(house.cluster, empty, partitions=1)
     columns = {empty: "id BIGINT NOT NULL, city STRING"}
     with pytest.raises(BadView, match="0 rows instead of 1"):
         house.rebuild(change={"topics": (empty,), "schemas": columns})

@@ -9,11 +9,12 @@ from confluent_kafka import Producer
 from headrace.kafka.cluster import Cluster
 from headrace.views.topic_sample import SAMPLE, sample
 from tests.compatibility.topic_contents import write
+from tests.views.topics import create_topic
 
 
 def cluster_with(bootstrap: str, *, partitions: int = 1) -> tuple[Cluster, str]:
     cluster, topic = Cluster(bootstrap, timeout_s=30), f"sampled-{uuid.uuid4().hex[:8]}"
-    cluster.create_topic(topic, partitions=partitions)
+    create_topic(cluster, topic, partitions=partitions)
     return cluster, topic
 
 

@@ -14,6 +14,7 @@ from headrace.views.errors import BadView
 from headrace.views.position import Position
 from headrace.views.view import ViewReader
 from tests.contract.view_store_contract import TOPIC, Bench, user
+from tests.views.topics import create_topic
 
 
 def test_view_is_opened_by_its_name(bench: Bench) -> None:
@@ -73,5 +74,5 @@ def test_newest_position_is_the_end_of_the_topics_of_the_view(
     bench.store().switch(1)
     cluster = Cluster(bootstrap, timeout_s=30)
     if TOPIC not in cluster.topics():
-        cluster.create_topic(TOPIC, partitions=1)
+        create_topic(cluster, TOPIC, partitions=1)
     assert view.newest_position(bootstrap) == Position.at_end(cluster, [TOPIC])

@@ -23,6 +23,7 @@ from headrace.views.rebuild import Rebuild, RebuildOptions
 from headrace.views.rows import with_columns
 from headrace.views.runner import ViewRun, run_views
 from headrace.views.version_jobs import VersionJobs
+from tests.views.topics import create_topic
 
 WAIT_S_MAX = 120.0
 """A hang is a failure."""
@@ -36,7 +37,7 @@ class ViewHouse:
         self.cluster = Cluster(bootstrap, timeout_s=30)
         self.spark = spark
         self.topic = f"{prefix}.public.users"
-        self.cluster.create_topic(self.topic, partitions=2)
+        create_topic(self.cluster, self.topic, partitions=2)
         self._producer = Producer({"bootstrap.servers": bootstrap})
 
     # Topics

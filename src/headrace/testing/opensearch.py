@@ -1,7 +1,7 @@
 """A real OpenSearch for tests: one node on this machine.
 
 The distribution has a part that no repository of Java packages has, which loads plugins from folders. So the node is
-started in a JVM of its own by Py4J, with its HTTP plugin on the class path, as OpenSearch's own tests start theirs.
+started in a JVM of its own by Py4J, with its plugins on the class path, as OpenSearch's own tests start theirs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,13 @@ OPENSEARCH = JarSet(
     dependencies=(
         f"org.opensearch:opensearch:{VERSION}",
         f"org.opensearch.plugin:transport-netty4-client:{VERSION}",
+        # Part of every distribution: it deletes by query.
+        f"org.opensearch.plugin:reindex-client:{VERSION}",
         "org.apache.logging.log4j:log4j-core:2.21.0",
     ),
 )
+
+PLUGINS = ("org.opensearch.transport.Netty4Plugin", "org.opensearch.index.reindex.ReindexPlugin")
 
 HEAP_MB = 512
 JAVA_MIN = 17
@@ -119,7 +123,8 @@ def _start_node(gateway: Any, settings: dict[str, str]) -> None:
     constructor = find("org.opensearch.node.Node").getDeclaredConstructor(types)
     constructor.setAccessible(True)
     plugins = java.util.ArrayList()
-    plugins.add(find("org.opensearch.transport.Netty4Plugin"))
+    for name in PLUGINS:
+        plugins.add(find(name))
     arguments = gateway.new_array(java.lang.Object, 3)
     arguments[0], arguments[1], arguments[2] = (
         opensearch.env.Environment(builder.build(), None),

@@ -18,6 +18,9 @@ from headrace.erasure.places.addresses import place_at
         ("postgresql://u:pw@h:5/d?table=s.t&column=c&sslmode=require", "postgresql://h:5/d s.t.c"),
         ("redis://:pw@h:6379/0?prefix=users", "redis://h:6379/0 users"),
         ("delta:////srv/users?column=id", "delta /srv/users id"),
+        ("parquet:////srv/users?column=id", "parquet /srv/users id"),
+        ("opensearch://u:pw@h:9200?index=users&column=id", "opensearch http://h:9200 users.id"),
+        ("opensearch+https://u:pw@h?index=users&column=id", "opensearch https://h users.id"),
     ],
 )
 def test_name_of_a_place_has_no_password(address: str, name: str) -> None:
@@ -31,6 +34,8 @@ def test_name_of_a_place_has_no_password(address: str, name: str) -> None:
         ("mysql://u:secret@h/d?table=t&column=c", "mysql://h/d is not a place"),
         ("sqlite:///views.db?table=t", "does not name its column"),
         ("redis://h/0", "does not name its prefix"),
+        ("opensearch://u:secret@h?column=id", "opensearch://h does not name its index"),
+        ("parquet:///users", "does not name its column"),
         ("search:///nowhere?column=c", "there is no index in nowhere"),
     ],
 )

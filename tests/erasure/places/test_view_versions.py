@@ -14,10 +14,13 @@ from pyspark.sql.types import StructType
 
 from headrace.erasure import BadErasure, Subject, place_at
 from headrace.erasure.places.delta_table import DeltaFolder
+from headrace.erasure.places.opensearch_index import OpenSearchIndex
+from headrace.erasure.places.parquet_table import ParquetTable
 from headrace.erasure.places.redis_keys import RedisKeys
 from headrace.erasure.places.view_versions import ViewVersions, place_of
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks import Delta, Discard, Redis
+from headrace.pipeline.sinks import Delta, Discard, OpenSearch, Parquet, Redis
+from headrace.testing.opensearch import OpenSearchServer
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer
 from headrace.views.catalog import Views
@@ -71,7 +74,7 @@ def test_person_is_erased_from_a_view_in_redis(tmp_path: Path, redis_server: Red
     assert [place.remaining(Subject(key=each)) for each in ("7", "8")] == [0, 4]
 
 
-@pytest.mark.parametrize("store", ["search", "lake"])
+@pytest.mark.parametrize("store", ["search", "lake", "parquet"])
 def test_person_is_erased_from_a_view_in_a_folder(tmp_path: Path, store: str) -> None:
     place = ViewVersions(tmp_path, create(tmp_path, store=store), "")
     assert place.remaining(Subject(key="7")) == 2
@@ -79,15 +82,27 @@ def test_person_is_erased_from_a_view_in_a_folder(tmp_path: Path, store: str) ->
     assert [place.remaining(Subject(key=each)) for each in ("7", "8")] == [0, 2]
 
 
-def test_view_in_parquet_files_is_an_error_and_not_taken_for_complete(tmp_path: Path) -> None:
-    place = ViewVersions(tmp_path, create(tmp_path, store="parquet"), "")
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_person_is_erased_from_a_view_in_opensearch(
+    tmp_path: Path, opensearch_server: OpenSearchServer
+) -> None:
+    place = ViewVersions(tmp_path, create(tmp_path, store="opensearch", at=opensearch_server.address), "")
+    assert place.remaining(Subject(key="7")) == 2
+    place.erase(Subject(key="7"))
+    assert [place.remaining(Subject(key=each)) for each in ("7", "8")] == [0, 2]
+
+
+def test_view_in_an_object_store_is_an_error_and_not_taken_for_complete() -> None:
     with pytest.raises(BadErasure, match="an erasure does not reach"):
-        place.remaining(Subject(key="7"))
+        place_of(Delta("users", at="s3://lake/users"), "id")
 
 
 def test_targets_of_sinks_are_places_or_an_error() -> None:
     assert isinstance(place_of(Redis("users", key="id"), "id"), RedisKeys)
     assert isinstance(place_of(Delta("users", at="lake/users"), "id"), DeltaFolder)
+    assert isinstance(place_of(Parquet("users", at="lake/users"), "id"), ParquetTable)
+    assert isinstance(place_of(OpenSearch("users", key="id"), "id"), OpenSearchIndex)
     for sink in (Discard(), Redis("users", key="id")):
         with pytest.raises(BadErasure, match="an erasure does not reach"):
             place_of(sink, "city")

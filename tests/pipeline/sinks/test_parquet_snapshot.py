@@ -3,12 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from headrace.pipeline.errors import BadSink
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.sinks import parquet_snapshot
 from headrace.pipeline.sinks.parquet_layout import Description, data_files, newest_snapshot, open_dataset
-from headrace.pipeline.sinks.parquet_snapshot import Partitions, Snapshot
+from headrace.pipeline.sinks.parquet_snapshot import Partitions, Snapshot, taking_turns
 
 SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("n", pa.int64())])
 
@@ -105,3 +106,40 @@ def test_opened_snapshot_stays_readable_until_it_is_old(table: Path) -> None:
     newer.delete_older(0)
     assert not opened.exists()
     assert rows(table) == [("a", "Oslo", 2)]
+
+
+def test_rows_are_removed_by_a_column_that_is_no_key(table: Path) -> None:
+    change(table, [("a", "Oslo", 1), ("b", "Oslo", 2), ("c", "Rome", 1), ("d", "Bergen", 2)]).publish(table)
+    before = newest_snapshot(table)
+    assert before is not None
+    bergen = {path.parent.name: path.stat().st_ino for path in data_files(before)}["city=Bergen"]
+    after = snapshot(table, int(before.name) + 1)
+    partitions = Partitions(before, after)
+    partitions.remove_where("n", lambda values: pc.equal(values, 1))
+    partitions.write()
+    after.publish(table)
+    assert rows(table) == [("b", "Oslo", 2), ("d", "Bergen", 2)]
+    inodes = {path.parent.name: path.stat().st_ino for path in data_files(table)}
+    assert inodes.keys() == {"city=Oslo", "city=Bergen"}
+    assert inodes["city=Bergen"] == bergen
+
+
+def test_only_the_newest_snapshot_is_left_after_the_others_are_deleted(table: Path) -> None:
+    for n in range(3):
+        change(table, [("a", "Oslo", n)]).publish(table)
+    newest = newest_snapshot(table)
+    assert newest is not None
+    snapshot(table, 9)  # begun, and never published
+    parquet_snapshot.delete_others(newest)
+    assert [each.name for each in newest.parent.iterdir() if each.is_dir()] == [newest.name]
+    assert rows(table) == [("a", "Oslo", 2)]
+
+
+def test_second_writer_waits_for_the_first_and_fails_in_the_end(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_snapshot, "LOCK_TIMEOUT_S", 0.1)
+    with taking_turns(table), pytest.raises(SinkUnavailable, match="another process"), taking_turns(table):
+        pass
+    with taking_turns(table):
+        pass

@@ -14,7 +14,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.kafka.cluster import Cluster
@@ -25,6 +24,7 @@ from headrace.views.definition import Definition
 from headrace.views.sql import rows_of
 from headrace.views.topic_columns import TopicColumns, columns_of
 from tests.compatibility.topic_contents import read_to_end, write
+from tests.views.topics import create_topic
 
 CITIES = ["Oslo", "Rome", "Łódź", None]
 STATES = ["open", "paid", "sent"]
@@ -41,10 +41,8 @@ class Shop:
         self._prefix = f"shop.{uuid.uuid4().hex[:8]}"
         self._columns: dict[str, TopicColumns] = {}
         self._rows: dict[str, dict[Any, dict[str, Any]]] = {table: {} for table in TABLES}
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        topics = [NewTopic(self.topic(table), 2, 1) for table in TABLES]
-        for created in admin.create_topics(topics).values():
-            created.result(60)
+        for topic in self.topics:
+            create_topic(self.cluster, topic, partitions=2)
 
     def topic(self, table: str) -> str:
         return f"{self._prefix}.{table}"
@@ -199,8 +197,8 @@ Record = tuple[Any, Any]
 def topic_with(bootstrap: str, records: Sequence[Record], **config: str) -> tuple[Cluster, str]:
     """(key, value): objects become JSON, texts stay what they are."""
     cluster, topic = Cluster(bootstrap, timeout_s=30), f"shop.public.t{uuid.uuid4().hex[:8]}"
-    cluster.create_topic(
-        topic, partitions=1, config={name.replace("_", "."): text for name, text in config.items()}
+    create_topic(
+        cluster, topic, partitions=1, config={name.replace("_", "."): text for name, text in config.items()}
     )
     encoded = [
         {"key": key if isinstance(key, str) else json.dumps(key), "value": value and json.dumps(value)}

@@ -55,7 +55,8 @@ Places = Annotated[
         "--place",
         metavar="ADDRESS",
         help="A copy of the rows, such as sqlite:///views.db?table=users&column=id; repeatable. "
-        "Also view://NAME, postgresql://, redis://…?prefix=P, search:///FOLDER?column=C, delta:///FOLDER?column=C.",
+        "Also view://NAME, postgresql://, redis://…?prefix=P, search:///FOLDER?column=C, delta:///FOLDER?column=C, "
+        "parquet:///FOLDER?column=C, opensearch://HOST:PORT?index=I&column=C.",
     ),
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is complete; an error if it is not.")]

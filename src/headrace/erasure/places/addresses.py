@@ -11,7 +11,8 @@ from headrace.redaction import redacted
 
 FORMS = (
     "sqlite:///FILE?table=T&column=C, postgresql://USER@HOST/DATABASE?table=T&column=C, "
-    "redis://HOST:PORT/0?prefix=P, search:///FOLDER?column=C, delta:///FOLDER?column=C or view://NAME"
+    "redis://HOST:PORT/0?prefix=P, search:///FOLDER?column=C, opensearch://HOST:PORT?index=I&column=C, "
+    "delta:///FOLDER?column=C, parquet:///FOLDER?column=C or view://NAME"
 )
 
 
@@ -43,10 +44,21 @@ def place_at(address: str, *, data_dir: Path | None = None) -> Place:
             from headrace.erasure.places.search_index import SearchIndex
 
             return SearchIndex(path, _option(address, options, "column"))
+        case "opensearch" | "opensearch+https":
+            from headrace.erasure.places.opensearch_index import OpenSearchIndex
+
+            at = f"{'https' if scheme.endswith('https') else 'http'}://{rest}"
+            return OpenSearchIndex(
+                at, _option(address, options, "index"), _option(address, options, "column")
+            )
         case "delta":
             from headrace.erasure.places.delta_table import DeltaFolder
 
             return DeltaFolder(path, _option(address, options, "column"))
+        case "parquet":
+            from headrace.erasure.places.parquet_table import ParquetTable
+
+            return ParquetTable(path, _option(address, options, "column"))
         case "view":
             from headrace.erasure.places.view_versions import ViewVersions
             from headrace.pipeline.settings import pipeline_settings

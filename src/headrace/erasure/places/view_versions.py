@@ -57,7 +57,7 @@ class ViewVersions:
 
 def place_of(sink: Sink, column: str) -> Place:
     """The place that a sink writes to."""
-    from headrace.pipeline.sinks import Delta, Redis, Search, Table
+    from headrace.pipeline.sinks import Delta, OpenSearch, Parquet, Redis, Search, Table
 
     if isinstance(sink, Table) and sink.is_postgres:
         return PostgresTable(str(sink.at), sink.name, column)
@@ -69,6 +69,14 @@ def place_of(sink: Sink, column: str) -> Place:
         from headrace.erasure.places.search_index import SearchIndex
 
         return SearchIndex(sink.folder, column)
+    if isinstance(sink, OpenSearch):
+        from headrace.erasure.places.opensearch_index import OpenSearchIndex
+
+        return OpenSearchIndex(sink.at, sink.name, column)
+    if isinstance(sink, Parquet):
+        from headrace.erasure.places.parquet_table import ParquetTable
+
+        return ParquetTable(sink.path, column)
     if isinstance(sink, Delta) and "://" not in sink.address:
         return DeltaFolder(Path(sink.address), column)
     raise BadErasure(

@@ -41,7 +41,9 @@ class OpenSearchRejected(HeadraceError):
 class OpenSearchClient:
     """Used by one thread at a time. `retry_s`: how long a request is repeated while the server is unavailable."""
 
-    def __init__(self, at: str, *, retry_s: float = 0.0) -> None:
+    def __init__(
+        self, at: str, *, retry_s: float = 0.0, response_timeout_s: float = RESPONSE_TIMEOUT_S
+    ) -> None:
         self.at = at
         self._retry_s = retry_s
         try:
@@ -54,7 +56,7 @@ class OpenSearchClient:
                 400, {"error": f"{redacted(at)} is not http://HOST:PORT; {ESCAPE_HINT}"}, "nothing"
             )
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname, port or 9200, timeout=RESPONSE_TIMEOUT_S)
+        self._connection = kind(parts.hostname, port or 9200, timeout=response_timeout_s)
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Content-Type": "application/json"}
         if parts.username is not None:

@@ -6,9 +6,7 @@ then moves the link that is the table's name. `parquet_layout.py` describes the 
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -18,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from headrace.pipeline.errors import BadSink, SinkUnavailable
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.parquet_layout import (
@@ -29,13 +27,9 @@ from headrace.pipeline.sinks.parquet_layout import (
     read_schema,
     snapshots_folder,
 )
-from headrace.pipeline.sinks.parquet_snapshot import Partitions, Snapshot
+from headrace.pipeline.sinks.parquet_snapshot import Partitions, Snapshot, taking_turns
 from headrace.pipeline.sinks.sink import Reject, RejectedRow, Sink, SinkWriter, check_folder_name
 from headrace.pipeline.spark.session import data_dir
-from headrace.process_lock import ProcessLock
-
-LOCK_TIMEOUT_S = 60.0
-LOCK_PAUSE_S = 0.05
 
 KEEP_S = 600
 """How long older snapshots are kept, for readers that have opened one."""
@@ -103,8 +97,7 @@ class _ParquetWriter(SinkWriter):
         self._table = sink.path
         self._folder = snapshots_folder(self._table)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = ProcessLock(self._folder / "lock")
-        with self._locked():
+        with taking_turns(self._table):
             there = newest_snapshot(self._table)
             if there is None:
                 empty = Description(key=tuple(sink.key), partition_by=tuple(sink.partition_by))
@@ -118,7 +111,7 @@ class _ParquetWriter(SinkWriter):
         return read_description(self._newest()).fences.get(self._job)
 
     def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, reject: Reject) -> int:
-        with self._locked():
+        with taking_turns(self._table):
             before = self._newest()
             description = read_description(before)
             applied = description.fences.get(self._job)
@@ -133,7 +126,7 @@ class _ParquetWriter(SinkWriter):
             return written
 
     def clear(self) -> None:
-        with self._locked():
+        with taking_turns(self._table):
             before = self._newest()
             fences = dict(read_description(before).fences)
             fences.pop(self._job, None)
@@ -177,22 +170,6 @@ class _ParquetWriter(SinkWriter):
             key=tuple(self._sink.key), partition_by=tuple(self._sink.partition_by), fences=fences
         )
         return Snapshot(self._folder, int(before.name) + 1, self._stored, description)
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """The jobs that write a table take turns."""
-        deadline_s = time.monotonic() + LOCK_TIMEOUT_S
-        while not self._lock.take():
-            if time.monotonic() >= deadline_s:
-                raise SinkUnavailable(
-                    f"another process has been writing {self._table} for {LOCK_TIMEOUT_S:.0f} s",
-                    hint="stop the other one, or give this table another folder",
-                )
-            time.sleep(LOCK_PAUSE_S)
-        try:
-            yield
-        finally:
-            self._lock.release()
 
 
 def _check_table(sink: Parquet, there: pa.Schema, wanted: pa.Schema, description: Description) -> None:

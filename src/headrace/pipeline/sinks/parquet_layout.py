@@ -71,14 +71,23 @@ def read_schema(snapshot: Path) -> pa.Schema:
 
 def open_dataset(snapshot: Path) -> Any:
     """The rows of a snapshot."""
-    schema, partition_by = read_schema(snapshot), read_description(snapshot).partition_by
-    files = [str(path) for path in data_files(snapshot)]
+    return dataset_of(
+        data_files(snapshot), snapshot, read_schema(snapshot), read_description(snapshot).partition_by
+    )
+
+
+def dataset_of(files: Sequence[Path], folder: Path, schema: pa.Schema, partition_by: Sequence[str]) -> Any:
+    """The rows of files in the folders by partition of `folder`."""
     if not files:
         return ds.dataset(schema.empty_table())
     partitions = pa.schema([schema.field(name) for name in partition_by])
     partitioning = ds.HivePartitioning(partitions, null_fallback=NULL_PARTITION, segment_encoding="uri")
     return ds.dataset(
-        files, schema=schema, format="parquet", partitioning=partitioning, partition_base_dir=str(snapshot)
+        [str(path) for path in files],
+        schema=schema,
+        format="parquet",
+        partitioning=partitioning,
+        partition_base_dir=str(folder),
     )
 
 

@@ -1,13 +1,19 @@
-"""Building the next snapshot of a Parquet table: which files stay, which are rewritten, and when it is published."""
+"""The next snapshot of a Parquet table: who may build it, which files stay or are rewritten, when it is published.
+
+Erasures use this module too, so it does not import Spark.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -15,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.files import replace_link
-from headrace.pipeline.errors import BadSink
+from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.sinks.parquet_layout import (
     DESCRIPTION,
     SCHEMA,
@@ -23,7 +29,9 @@ from headrace.pipeline.sinks.parquet_layout import (
     data_files,
     open_dataset,
     partition_folder,
+    snapshots_folder,
 )
+from headrace.process_lock import ProcessLock
 from headrace.sync import sync_directory, sync_file
 
 ROWS_PER_FILE_MAX = 1_000_000
@@ -38,7 +46,28 @@ PARTITIONS_MAX = 10_000
 SNAPSHOTS_MAX = 50
 """Bounds the links of a table that changes every second."""
 
+LOCK_TIMEOUT_S = 60.0
+LOCK_PAUSE_S = 0.05
+
 _PLACE = "headrace_place"
+
+
+@contextlib.contextmanager
+def taking_turns(table: Path) -> Iterator[None]:
+    """The processes that write a table: jobs, and erasures."""
+    lock = ProcessLock(snapshots_folder(table) / "lock")
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
+    while not lock.take():
+        if time.monotonic() >= deadline_s:
+            raise SinkUnavailable(
+                f"another process has been writing {table} for {LOCK_TIMEOUT_S:.0f} s",
+                hint="stop the other one, or give this table another folder",
+            )
+        time.sleep(LOCK_PAUSE_S)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Snapshot:
@@ -93,6 +122,14 @@ class Snapshot:
                 shutil.rmtree(self._folder / str(number), ignore_errors=True)
 
 
+def delete_others(newest: Path) -> None:
+    """All snapshots but this one, also those that readers have open, and what a killed process left: for an erasure."""
+    for each in newest.parent.iterdir():
+        if each.is_dir() and each != newest:
+            shutil.rmtree(each)
+    sync_directory(newest.parent)
+
+
 class Partitions:
     """The files of the snapshot before, with the changes of one batch."""
 
@@ -118,6 +155,14 @@ class Partitions:
                 f"the table would have more than {PARTITIONS_MAX} partitions by {', '.join(self._partition_by)}",
                 hint="partition by a column with fewer values, such as a date",
             )
+
+    def remove_where(self, column: str, is_removed: Callable[[Any], Any]) -> None:
+        """Rewrite the files that have such values in this column; one at a time, whatever the key is."""
+        for path, folder in list(self._files.items()):
+            found = is_removed(self._read(path, [column])[column])
+            if pc.any(found).as_py():
+                self._after.add(self._read(path).filter(pc.invert(found)), folder)
+                del self._files[path]
 
     def write(self) -> None:
         for path, folder in list(self._files.items()):

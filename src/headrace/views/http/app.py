@@ -33,6 +33,7 @@ from headrace.views.http.answers import (
     token,
 )
 from headrace.views.http.bounds import Bounded, Load
+from headrace.views.http.docs_page import add_docs_page
 from headrace.views.http.events import SEND_S_MAX, EventStream, events
 from headrace.views.http.pool import ReaderPool, UnknownView
 from headrace.views.query.kinds import Kind, kind_of
@@ -136,7 +137,10 @@ def create_app(server: ViewServer, *, hosts: frozenset[str] | None = None) -> Fa
         lifespan=lifespan,
         dependencies=[Depends(only_known_parameters)],
         responses=ERRORS,
+        docs_url=None,  # pages that load scripts from other hosts
+        redoc_url=None,
     )
+    add_docs_page(app)
     app.state.server = server
     for path, endpoint, model in ROUTES:
         options: dict[str, Any] = {"response_model": None, "summary": endpoint.__doc__}
