@@ -44,7 +44,7 @@ def batch(number: int) -> bytes:
 
 
 def send(producer: BulkProducer, topic: str, partition: int, number: int) -> None:
-    producer.send(topic, partition, 1, batch(number), codec=Codec.LZ4, timestamp_ms=1_000)
+    producer.send(topic, partition, 1, batch(number), codec="lz4", timestamp_ms=1_000)
 
 
 def keys(bootstrap: str, topic: str) -> list[int]:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from headrace.cdc.envelope import Layout, Record
 from headrace.cdc.row_batches import Columns, binary_array, by_partition, encoded
 from headrace.kafka.bulk_producer import BulkProducer
-from headrace.records.compression import Codec
 
 WAITING_MAX = 2
 """Blocks that wait to be sent. Beyond this the runner waits for the broker."""
@@ -74,5 +73,5 @@ class RowWriter:
             if len(records) > BATCH_BYTES_MAX:
                 self._require_fit(topic, len(records))
             self._producer.send(
-                topic, partition, count, records, codec=Codec.ZSTD, timestamp_ms=time.time_ns() // 1_000_000
+                topic, partition, count, records, codec=_ZSTD.name, timestamp_ms=time.time_ns() // 1_000_000
             )

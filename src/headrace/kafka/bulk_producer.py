@@ -78,9 +78,9 @@ class BulkProducer:
         self._producer_id, self._epoch = found.producer_id, found.producer_epoch
 
     def send(
-        self, topic: str, partition: int, count: int, records: bytes, *, codec: Codec, timestamp_ms: int
+        self, topic: str, partition: int, count: int, records: bytes, *, codec: str, timestamp_ms: int
     ) -> None:
-        """Append a batch of `count` records: `records` are their bytes, compressed with this codec."""
+        """Append a batch of `count` records: `records` are their bytes, compressed with this codec, such as `zstd`."""
         place = topic, partition
         if place not in self._added:
             self._retried(lambda: self._add(topic, partition))
@@ -92,7 +92,7 @@ class BulkProducer:
             leader_epoch=-1,
             magic=MAGIC,
             crc=0,
-            attributes=TRANSACTIONAL_BIT | codec,
+            attributes=TRANSACTIONAL_BIT | Codec[codec.upper()],
             last_offset_delta=count - 1,
             base_timestamp_ms=timestamp_ms,
             max_timestamp_ms=timestamp_ms,
