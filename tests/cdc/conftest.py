@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from headrace.cdc.capture import Capture, CaptureFolder, Captures
 from headrace.kafka.cluster import Cluster
+from tests.contract.change_source_contract import SourceCase, sqlite_case
 
 
 @pytest.fixture
@@ -24,9 +27,34 @@ def cluster(bootstrap: str) -> Cluster:
     return Cluster(bootstrap, timeout_s=30)
 
 
+@pytest.fixture
+def notes(tmp_path: Path) -> SourceCase:
+    case = sqlite_case(tmp_path)
+    case.run(
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY, title TEXT)",
+        "INSERT INTO notes VALUES (1, 'a'), (2, 'b')",
+    )
+    return case
+
+
+@pytest.fixture
+def capture(notes: SourceCase, name: str, tmp_path: Path) -> Capture:
+    return Capture(name=name, address=f"sqlite:///{tmp_path / 'shop.db'}", partitions=1)
+
+
+@pytest.fixture
+def folder(capture: Capture, tmp_path: Path) -> CaptureFolder:
+    return Captures(tmp_path / "data").add(capture)
+
+
 def committed_records(bootstrap: str, topic: str) -> list[tuple[Any, Any]]:
     """Key and value of the committed records of a topic with one partition or several, decoded."""
     return list(_records(bootstrap, topic))
+
+
+def ops(bootstrap: str, topic: str) -> list[tuple[Any, Any]]:
+    """Key and operation of each record; a tombstone has none."""
+    return [(key["id"], value and value["op"]) for key, value in committed_records(bootstrap, topic)]
 
 
 def _records(bootstrap: str, topic: str) -> Iterator[tuple[Any, Any]]:
