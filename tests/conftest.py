@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# The Spark of a test runs for minutes at most. Java's second compiler takes more CPU time than it saves.
+os.environ.setdefault("HEADRACE_PIPELINE_DRIVER_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 # `make fuzz` chooses this profile; without it hypothesis keeps its own defaults.
 settings.register_profile(
     "fuzz",

@@ -23,6 +23,7 @@ from headrace.pipeline.spark.session import (
     COLLECTOR,
     ROCKSDB,
     SOCKET_PATIENCE_S,
+    _whole_conf,
     bootstrap_of,
     collector,
     data_dir,
@@ -56,6 +57,17 @@ def test_garbage_collector_of_the_caller_is_the_only_one(monkeypatch: pytest.Mon
     assert collector("-Xss4m -XX:+UseZGC") == ""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC -Xss4m")
     assert collector("-Xss4m") == ""
+
+
+def test_options_of_java_come_from_the_settings_and_from_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_PIPELINE_DRIVER_JAVA_OPTIONS", "-Xss4m -XX:+UseZGC")
+    own = spark_conf("x", pipeline_settings())
+    whole = _whole_conf(own, {"spark.driver.extraJavaOptions": "-Dx=1"}, tmp_path, tmp_path / "x.log")
+    options = whole["spark.driver.extraJavaOptions"].split()
+    assert options[-3:] == ["-Xss4m", "-XX:+UseZGC", "-Dx=1"]
+    assert COLLECTOR not in options
 
 
 def test_data_folder_of_the_launch_is_used_first(tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         "spark.app.name": name,
         "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": settings.driver_java_options,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -218,10 +219,12 @@ def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, s
 
 def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, log: Path) -> dict[str, str]:
     """The caller's options override Headrace's, unless both can be combined."""
-    own_options = [
+    given = " ".join(filter(None, (conf.get("spark.driver.extraJavaOptions") for conf in (own, wanted))))
+    java_options = [
         f"-Dlog4j2.configurationFile={_write_log4j_properties(log).as_uri()}",
         class_archive.java_options(),
-        collector(wanted.get("spark.driver.extraJavaOptions", "")),
+        collector(given),
+        given,
     ]
     return {
         **own,
@@ -229,9 +232,7 @@ def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, l
         "spark.jars": ",".join(
             filter(None, [*map(str, sorted(jars.glob("*.jar"))), wanted.get("spark.jars")])
         ),
-        "spark.driver.extraJavaOptions": " ".join(
-            filter(None, [*own_options, wanted.get("spark.driver.extraJavaOptions")])
-        ),
+        "spark.driver.extraJavaOptions": " ".join(filter(None, java_options)),
     }
 
 
