@@ -36,6 +36,18 @@ def test_kept_changes_have_their_own_topic_without_tombstones(
     assert (configs["cleanup.policy"].value, configs["retention.ms"].value) == ("delete", "-1")
 
 
+def test_tables_of_a_pattern_keep_what_it_says(
+    notes: SourceCase, capture: Capture, folder: CaptureFolder, cluster: Cluster
+) -> None:
+    notes.run("CREATE TABLE audit_log (id INTEGER PRIMARY KEY)", "INSERT INTO audit_log VALUES (1)")
+    CaptureRun(replace(capture, keep_by_table=(("audit_*", "all"),)), folder, cluster, once=True).run()
+    policies = {
+        table: cluster.configs("topic", f"{capture.name}.{table}")["cleanup.policy"].value
+        for table in ("notes", "audit_log")
+    }
+    assert policies == {"notes": "compact", "audit_log": "delete"}
+
+
 def test_tables_that_would_share_a_topic_are_rejected(
     notes: SourceCase, capture: Capture, folder: CaptureFolder, cluster: Cluster
 ) -> None:

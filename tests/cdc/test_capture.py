@@ -26,6 +26,15 @@ def test_added_capture_is_found_again(tmp_path: Path) -> None:
     assert captures.names() == ["notes"]
 
 
+def test_first_pattern_that_matches_chooses_what_a_table_keeps() -> None:
+    capture = replace(NOTES, keep="both", keep_by_table=(("public.audit_*", "all"), ("*_log", "latest")))
+    tables = ["public.audit_log", "other.audit_log", "public.users"]
+    assert [capture.keep_of(table) for table in tables] == ["all", "latest", "both"]
+    capture.check_keep(tables)
+    with pytest.raises(BadCapture, match=r"public.audit_\*=all: no captured table matches"):
+        capture.check_keep(tables[1:])
+
+
 def test_definition_with_a_password_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     Captures(tmp_path).add(NOTES)
     assert stat.S_IMODE((tmp_path / "cdc" / "notes").stat().st_mode) == 0o700

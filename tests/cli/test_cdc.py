@@ -153,6 +153,15 @@ def test_wrong_input_is_an_error_with_the_remedy(
         "none of latest, all and both"
         in cdc("add", name, "--from", f"sqlite:///{file}", "--keep", "some", code=2).err
     )
+    for texts, message in (
+        (("latest", "all"), "latest and all are both for all tables"),
+        (("=all",), "'=all' names no table"),
+    ):
+        options = [word for text in texts for word in ("--keep", text)]
+        assert message in cdc("add", name, "--from", f"sqlite:///{file}", *options, code=2).err
+    mistyped = cdc("add", name, "--from", f"sqlite:///{file}", "--keep", "note=all", code=1).err
+    assert "no captured table matches note" in mistyped
+    assert "did you mean notes?" in mistyped
     assert (
         "no table that matches"
         in cdc("add", name, "--from", f"sqlite:///{file}", "--tables", "x*", code=1).err

@@ -221,7 +221,8 @@ class Batch:
                     f"tables {table.name} and {'.'.join(path)} would share topic {name}",
                     hint="a topic has only letters, digits, '.', '_' and '-'; capture one of them with --tables",
                 )
-        topics: list[tuple[str, str]] = both if self._capture.keep == "both" else [(name, self._capture.keep)]
+        wanted = self._capture.keep_of(table.name)
+        topics: list[tuple[str, str]] = both if wanted == "both" else [(name, wanted)]
         for topic, keep in topics:
             if keep == "all" or not is_loading:
                 self._ensure(topic, TOPIC_CONFIGS[keep])

@@ -16,6 +16,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -63,6 +64,8 @@ class Capture(Struct, frozen=True, kw_only=True):
     tables: tuple[str, ...] = ()
     """patterns of names; empty for all tables"""
     keep: Keep = "latest"
+    keep_by_table: tuple[tuple[str, Keep], ...] = ()
+    """a pattern of names, and what the topics of these tables keep instead of `keep`; the first that matches"""
     schemas: bool = False
     """each record repeats its schema, as sink connectors of Kafka Connect need it"""
     partitions: int | None = None
@@ -87,6 +90,23 @@ class Capture(Struct, frozen=True, kw_only=True):
         """Of the tables that the source reads; empty for all. Beside an outbox, only tables that are named are read."""
         return self.tables if self.outbox is None else (*self.tables, glob.escape(self.outbox.table))
 
+    @property
+    def _has_latest(self) -> bool:
+        return any(keep != "all" for keep in (self.keep, *(keep for _, keep in self.keep_by_table)))
+
+    def keep_of(self, table: str) -> Keep:
+        """What the topic of a table keeps, by its name with the schemas before it."""
+        return next((keep for pattern, keep in self.keep_by_table if _is_of(table, pattern)), self.keep)
+
+    def check_keep(self, tables: Sequence[str]) -> None:
+        """A pattern that matches none of the tables is a mistake: their history would not be kept."""
+        for pattern, keep in self.keep_by_table:
+            if not any(_is_of(table, pattern) for table in tables):
+                raise BadCapture(
+                    f"--keep {pattern}={keep}: no captured table matches {pattern}",
+                    hint=did_you_mean(pattern, tables) or f"choose from {', '.join(tables)}",
+                )
+
     def open_source(self) -> ChangeSource:
         """The source of this kind of database. Nothing connects before its first call."""
         scheme, separator, place = self.address.partition("://")
@@ -104,7 +124,7 @@ class Capture(Struct, frozen=True, kw_only=True):
                         hint="pip install 'headrace[cdc]'",
                     ) from error
                 patterns = self.patterns or ("*.*",)
-                return PostgresSource(self.name, self.address, patterns, reselect=self.keep != "all")
+                return PostgresSource(self.name, self.address, patterns, reselect=self._has_latest)
             case "mysql" | "mariadb":
                 try:
                     from headrace.cdc.mysql.source import MysqlSource
@@ -119,6 +139,11 @@ class Capture(Struct, frozen=True, kw_only=True):
             hint="sqlite:///FILE (sqlite:////FILE for an absolute path), postgresql://USER@HOST/DATABASE,"
             " mysql://USER@HOST/DATABASE or mariadb://USER@HOST/DATABASE",
         )
+
+
+def _is_of(table: str, pattern: str) -> bool:
+    """Whether the name of a table matches, with or without the schemas before it."""
+    return fnmatchcase(table, pattern) or fnmatchcase(table.rpartition(".")[2], pattern)
 
 
 class CaptureStatus(Struct, frozen=True, kw_only=True):

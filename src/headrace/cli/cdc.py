@@ -56,7 +56,7 @@ class CaptureReport(Struct, frozen=True, kw_only=True):
     name: str
     source: Annotated[str, "the address, without user and password"]
     tables: Annotated[list[str], "patterns; empty for all tables"]
-    keep: Annotated[str, "latest, all or both"]
+    keep: Annotated[str, "latest, all or both; with commas, PATTERN=KEEP for tables that differ"]
     state: Annotated[str, "new, snapshot, streaming, waiting to retry, paused, stopped, failed or killed"]
     events: Annotated[int, "captured since its process started"]
     transactions: Annotated[int, "commits of the database since its process started"]
@@ -94,11 +94,13 @@ def add(
         typer.Option("--tables", "-t", help="Pattern of table names; repeatable. Default: all tables."),
     ] = None,
     keep: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help="latest: compacted topics, a copy of each table. all: every change. both: TOPIC and TOPIC.changes."
+            metavar="[TABLES=]KEEP",
+            help="latest (default): compacted topics, a copy of each table. all: every change. both: TOPIC and "
+            "TOPIC.changes. Repeatable, with a pattern of tables: 'audit_*=all'.",
         ),
-    ] = "latest",
+    ] = None,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="Of new topics. Default: the broker's.")
     ] = None,
@@ -126,7 +128,7 @@ def add(
 
     \b
     headrace cdc add notes --from sqlite:///notes.db
-    headrace cdc add shop --from sqlite:////srv/shop.db --tables 'order*' --keep both
+    headrace cdc add shop --from sqlite:////srv/shop.db --tables 'order*' --keep both --keep 'order_log=all'
     headrace cdc add shop --from postgresql://headrace@127.0.0.1/shop --tables 'public.*'
     headrace cdc add crm --from mysql://headrace:secret@127.0.0.1:3306/crm
     headrace cdc add orders --from postgresql://headrace@127.0.0.1/shop --outbox public.outbox
@@ -134,11 +136,13 @@ def add(
     from headrace.cdc.capture import Capture
     from headrace.cdc.outbox.definition import TOPIC_PATTERN, Outbox
 
+    default, by_table = _keep(keep or [])
     capture = Capture(
         name=name,
         address=source,
         tables=tuple(tables or ()),
-        keep=_keep(keep),
+        keep=default,
+        keep_by_table=by_table,
         schemas=schemas,
         partitions=partitions,
         outbox=None
@@ -152,6 +156,7 @@ def add(
         opened.close()
     if capture.outbox is not None:
         _check_outbox(capture.address, capture.outbox, found)
+    capture.check_keep(found)
     _captures(data_dir).add(capture)
     show(
         AddedCapture(name=name, tables=found),
@@ -239,7 +244,7 @@ def status(name: Name, format: Format = "text", data_dir: DataDir = None) -> Non
         name=name,
         source=redacted(definition.address),
         tables=list(definition.tables),
-        keep=definition.keep,
+        keep=", ".join([definition.keep, *("=".join(each) for each in definition.keep_by_table)]),
         state=found.state.value,
         events=found.events,
         transactions=found.transactions,
@@ -390,11 +395,28 @@ def _check_outbox(address: str, outbox: Outbox, found: Sequence[str]) -> None:
         rows.close()
 
 
-def _keep(text: str) -> Keep:
-    match text:
-        case "latest" | "all" | "both":
-            return text
-    raise typer.BadParameter(f"{text!r} is none of latest, all and both", param_hint="--keep")
+def _keep(texts: Sequence[str]) -> tuple[Keep, tuple[tuple[str, Keep], ...]]:
+    """What topics keep, and those of some tables instead."""
+    default: list[Keep] = []
+    by_table: list[tuple[str, Keep]] = []
+    for text in texts:
+        pattern, separator, keep = text.rpartition("=")
+        match keep:
+            case "latest" | "all" | "both":
+                if pattern:
+                    by_table.append((pattern, keep))
+                elif not separator:
+                    default.append(keep)
+                else:
+                    raise typer.BadParameter(f"{text!r} names no table", param_hint="--keep")
+            case _:
+                raise typer.BadParameter(f"{keep!r} is none of latest, all and both", param_hint="--keep")
+    if len(default) > 1:
+        raise typer.BadParameter(
+            f"{' and '.join(default)} are both for all tables; name the tables of one: 'audit_*={default[1]}'",
+            param_hint="--keep",
+        )
+    return (default or ["latest"])[0], tuple(by_table)
 
 
 def _run_all(runs: dict[str, CaptureRun]) -> Exception | None:
