@@ -192,7 +192,14 @@ IN_OUR_SESSION = [
     "home_timeline.py",
 ]
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
-SLOW_HERE = ("home_timeline.py", "delta_table.py", "profiles.py", "traffic_report.py")
+SLOW_HERE = (
+    "home_timeline.py",
+    "delta_table.py",
+    "profiles.py",
+    "traffic_report.py",
+    "late_rows.py",
+    "days_and_counts.py",
+)
 ALONE_ONLY_SLOW = (
     "declarative_pipeline/run.py",
     "clicks_by_url.py",

@@ -69,6 +69,7 @@ def script(tmp_path: Path, bootstrap: str, *, more: str = "", end: str = "") -> 
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_script_ends_with_the_failure_of_a_job_while_others_are_in_the_midst_of_a_batch(
     bootstrap: str, tmp_path: Path

@@ -89,10 +89,9 @@ def test_bounded_queries_return_the_expected_rows(spark: SparkSession) -> None:
         assert_expected(name, query(streams).toArrow().to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "group", [pytest.param(group, marks=[] if group == "joins" else pytest.mark.slow) for group in STREAMS]
-)
+@pytest.mark.parametrize("group", STREAMS)
 def test_streaming_queries_end_with_the_expected_rows(
     group: str, spark: SparkSession, tmp_path: Path
 ) -> None:
