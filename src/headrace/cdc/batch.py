@@ -26,6 +26,10 @@ LINGER_COMMITS = 5
 """Records also wait this many times as long as the last commit took, so that a busy capture does not spend its time on
 commits. An idle source is not waited for."""
 
+BACKLOG_EVENTS = 500
+BACKLOG_LINGER_COMMITS = 20
+"""A commit of so many events is one of a backlog: then the rate counts, and not the latency."""
+
 EVENTS_PER_COMMIT_MAX = 20_000
 """Bounds what readers of committed data wait for, and what is repeated after a crash."""
 
@@ -119,7 +123,8 @@ class Batch:
         )
         if self._outbox is not None:
             self._outbox.committed()
-        self._linger_s = max(LINGER_S, LINGER_COMMITS * (time.monotonic() - started_s))
+        commits = BACKLOG_LINGER_COMMITS if self._events >= BACKLOG_EVENTS else LINGER_COMMITS
+        self._linger_s = max(LINGER_S, commits * (time.monotonic() - started_s))
         self._events = 0
         self.has_position = False
 
