@@ -264,7 +264,7 @@ class Publisher:
         """A record that the broker has rejected makes later calls fail with the state of the producer. Only an attempt
         to commit returns what was rejected: it does not commit a transaction that has failed."""
         cause: KafkaError = error.args[0]
-        if cause.code() != KafkaError._STATE:
+        if cause.code() not in (KafkaError._STATE, KafkaError._FATAL):
             return cause
         try:
             self._producer.commit_transaction(TIMEOUT_S)
