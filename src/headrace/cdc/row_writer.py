@@ -19,8 +19,7 @@ WAITING_MAX = 2
 BATCH_BYTES_MAX = 900_000
 """of a compressed batch: less than the largest one that a topic takes by default"""
 
-# Rows of a table repeat each other, and its envelope: they become 30 to 100 times smaller. Arrow takes half as long for
-# it as the broker's own library.
+# Rows of a table repeat each other and their envelope: those of pgbench become 5 bytes instead of 507.
 _ZSTD = pa.Codec("zstd", compression_level=1)
 
 

@@ -38,8 +38,8 @@ class PipelineSettings:
     )
     driver_java_options: str = setting(
         "",
-        doc="Further options for the Java process of Spark's driver. With `-XX:TieredStopAtLevel=1`, a job that runs "
-        "for a minute takes half of the CPU time; one that runs for hours takes more.",
+        doc="Further options for the Java process of Spark's driver. `-XX:TieredStopAtLevel=1` is for jobs that run "
+        "for seconds: Java spends less time on compiling.",
     )
     rows_per_batch_max: int = setting(
         1_000_000,
