@@ -13,6 +13,8 @@ from headrace.cdc.batch import topic_name
 from headrace.cdc.capture import Capture, CaptureFolder, Captures
 from headrace.cdc.change import UNAVAILABLE, Change, Column, Committed, Event, Op, Table
 from headrace.cdc.errors import BadCapture
+from headrace.cdc.postgres import live
+from headrace.cdc.postgres.changed_columns import changed_rows
 from headrace.cdc.publisher import Publisher
 from headrace.cdc.runner import CaptureRun
 from headrace.cdc.source import SnapshotProgress
@@ -224,3 +226,82 @@ def test_last_record_of_every_key_has_the_whole_row_and_the_history_has_what_was
     source = capture.open_source()
     source.remove()
     source.close()
+
+
+BACKLOG = (
+    r"""INSERT INTO a SELECT n, n * .5, 'é" \' || n, now(), ARRAY[n, NULL], '\x00ff' FROM generate_series(1, 9999) n""",
+    "UPDATE a SET note = NULL, ok = n % 2 = 0 WHERE n < 2000; UPDATE b SET id = id WHERE id < 50",
+    "DELETE FROM a WHERE n % 3 = 0; DELETE FROM b WHERE id = 7; INSERT INTO b VALUES (7, 'again')",
+    *[f"UPDATE b SET name = 'n{n}' WHERE id = {n % 90}; INSERT INTO c VALUES ({n})" for n in range(500)],
+)
+
+
+def test_backlog_by_columns_has_the_records_of_single_changes(
+    name: str,
+    cluster: Cluster,
+    bootstrap: str,
+    postgres: PostgresServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import psycopg
+
+    address = postgres.create_database(name)
+    by_columns, one_by_one = (
+        Capture(name=f"{name}{suffix}", address=address, keep="both", tables=("public.[ab]",), partitions=1)
+        for suffix in "xy"
+    )
+    captures = Captures(tmp_path / "data")
+    folders = {capture.name: captures.add(capture) for capture in (by_columns, one_by_one)}
+    blocks = []
+
+    def watched(*arguments: Any) -> Any:
+        blocks.append(block := changed_rows(*arguments))
+        return block
+
+    monkeypatch.setattr(live, "changed_rows", watched)
+
+    def run(capture: Capture) -> None:
+        CaptureRun(capture, folders[capture.name], cluster, once=True).run()
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in (
+            "CREATE TABLE a (n INT PRIMARY KEY, price NUMERIC, note TEXT, at TIMESTAMPTZ, l INT[], raw BYTEA, ok BOOL)",
+            "CREATE TABLE b (id INT PRIMARY KEY, name TEXT)",
+            "CREATE TABLE c (id INT PRIMARY KEY)",
+            "ALTER TABLE b REPLICA IDENTITY FULL",
+            "INSERT INTO b SELECT n FROM generate_series(1, 100) n",
+        ):
+            connection.execute(statement.encode())
+        for capture in (by_columns, one_by_one):
+            run(capture)
+        for statement in BACKLOG:
+            connection.execute(statement.encode())
+    run(by_columns)
+    assert sum(block.count for block in blocks if block is not None) > 10_000
+    monkeypatch.setattr(live, "BLOCK_MESSAGES_MIN", 1_000_000)
+    run(one_by_one)
+    for topic in ("public.a", "public.a.changes", "public.b", "public.b.changes", "transaction"):
+        found, expected = (
+            [
+                (key, _without_name(value))
+                for key, value in committed_records(bootstrap, f"{capture.name}.{topic}")
+            ]
+            for capture in (by_columns, one_by_one)
+        )
+        assert found == expected, topic
+    for capture in (by_columns, one_by_one):
+        source = capture.open_source()
+        source.remove()
+        source.close()
+
+
+def _without_name(value: Any) -> Any:
+    """Without what differs between two captures of the same change."""
+    if value is None or "source" not in value:
+        return value
+    is_read = value["op"] == "r"
+    source = {name: found for name, found in value["source"].items() if name != "name"}
+    if is_read:
+        source = {}
+    return {**value, "source": source, "ts_ms": None}

@@ -83,4 +83,4 @@ def test_end_of_a_transaction_counts_its_events() -> None:
     assert begin.key == end.key == msgspec.json.encode({"id": "5"})
     assert decoded(begin)[1]["event_count"] is None
     assert decoded(end)[1]["event_count"] == 3
-    assert decoded(end)[1]["data_collections"][0] == {"data_collection": "public.users", "event_count": 2}
+    assert decoded(end)[1]["data_collections"][1] == {"data_collection": "public.users", "event_count": 2}

@@ -10,12 +10,13 @@ import time
 from msgspec.structs import replace
 
 from headrace.cdc.capture import Capture
-from headrace.cdc.change import Change, Committed, Event, Op, Position, ReadRows, Table
+from headrace.cdc.change import BulkEvent, Change, ChangedRows, Committed, Op, Position, ReadRows, Table
 from headrace.cdc.envelope import Envelope, Record
 from headrace.cdc.errors import BadCapture
 from headrace.cdc.outbox.publishing import OutboxPublisher
-from headrace.cdc.publisher import Kept, OpenTransaction, Publisher
+from headrace.cdc.publisher import Kept, Publisher
 from headrace.cdc.schemas import SchemaTopic
+from headrace.cdc.transactions import Transactions
 from headrace.clock import Clock
 from headrace.kafka.cluster import BROKERS_DEFAULT
 
@@ -61,8 +62,9 @@ class Batch:
         self._schemas = schemas
         self._outbox = outbox
         self._clock = clock
-        self._transaction = kept.transaction if kept is not None else None
-        self._total_order = sum(self._transaction.counts.values()) if self._transaction is not None else 0
+        self._transactions = Transactions(
+            envelope, kept.transaction if kept is not None else None, self._write_mark
+        )
         self._topics_of: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         self._loading = set(kept.loading) if kept is not None else set()
         self._marks: str | None = None
@@ -75,7 +77,7 @@ class Batch:
         self.has_position = False
         """the last event may be one that the source cannot continue from"""
 
-    def add(self, event: Event | ReadRows, now_s: float) -> None:
+    def add(self, event: BulkEvent, now_s: float) -> None:
         if isinstance(event, ReadRows) and self._outbox is not None and self._outbox.owns(event.table):
             for change in event.changes():
                 self.add(change, now_s)
@@ -88,9 +90,12 @@ class Batch:
             self._since_s = now_s
         self._events += 1
         if isinstance(event, Committed):
-            self._end(event)
+            self._transactions.end(event)
         elif isinstance(event, ReadRows):
             self._write_rows(event)
+        elif isinstance(event, ChangedRows):
+            self._events += event.count
+            self._write_changes(event)
         else:
             if event.op is Op.TRUNCATE and self.has_position:
                 self.commit()  # the rows to remove are read from the topic
@@ -116,7 +121,7 @@ class Batch:
         self._publisher.commit(
             Kept(
                 position=dict(self.position),
-                transaction=self._transaction,
+                transaction=self._transactions.open,
                 outbox=published,
                 loading=tuple(sorted(self._loading)),
             )
@@ -133,7 +138,7 @@ class Batch:
             self._outbox.publish(change)
             return
         now_ms = self._clock.now_ms()
-        place = self._place(change)
+        place = self._transactions.place(change)
         records = whole = self._envelope.records(change, now_ms, place)
         if change.whole is not None:
             # Compaction may remove the last record that has all values of a row. The history keeps what the log has.
@@ -169,6 +174,28 @@ class Batch:
         for topic in topics:
             self._publisher.write_rows(topic, layout, rows.columns)
 
+    def _write_changes(self, rows: ChangedRows) -> None:
+        # Only sources that read rows in blocks need Arrow.
+        from headrace.cdc.change_records import records_by_table
+
+        now_ms = self._clock.now_ms()
+        orders = self._transactions.places(rows)
+        for found in records_by_table(rows, orders, self._envelope, now_ms):
+            topics = self._topics_of.get(found.table.path) or self._topics(found.table)
+            first = Change(
+                table=found.table,
+                op=Op.UPDATE,
+                committed_ms=rows.committed_ms,
+                source=found.source,
+                position=None,
+            )
+            self._schemas.follow(first, [topic for topic, _ in topics], now_ms)
+            for topic, keep in topics:
+                if keep == "all":
+                    self._publisher.write_all(topic, found.keys, found.values)
+                else:
+                    self._publisher.write_all(topic, *found.with_tombstones())
+
     def _switch(self, *, to_rows: bool) -> None:
         """Rows and single changes are written in different ways, and each way commits what it has written."""
         if self.has_position:
@@ -179,36 +206,11 @@ class Batch:
             self._publisher.end_rows()
         self._has_rows = to_rows
 
-    def _place(self, change: Change) -> dict[str, object] | None:
-        """The place of a change in its transaction; the first one begins it."""
-        if change.transaction is None or change.op is Op.READ:
-            return None
-        if self._transaction is None or self._transaction.id != change.transaction:
-            self._transaction = OpenTransaction(id=change.transaction, counts={})
-            self._total_order = 0
-            self._mark("BEGIN", change.committed_ms)
-        counts, name = self._transaction.counts, change.table.name
-        self._total_order += 1
-        counts[name] = counts.get(name, 0) + 1
-        return {
-            "id": change.transaction,
-            "total_order": self._total_order,
-            "data_collection_order": counts[name],
-        }
-
-    def _end(self, committed: Committed) -> None:
-        if self._transaction is not None:
-            self._mark("END", committed.committed_ms, self._transaction.counts)
-            self._transaction = None
-
-    def _mark(self, status: str, at_ms: int, counts: dict[str, int] | None = None) -> None:
-        assert self._transaction is not None
+    def _write_mark(self, record: Record) -> None:
         if self._marks is None:
             self._marks = f"{self._capture.name}.transaction"
             self._ensure(self._marks, TOPIC_CONFIGS["all"])
-        self._publisher.write(
-            self._marks, self._envelope.transaction(status, self._transaction.id, at_ms, counts)
-        )
+        self._publisher.write(self._marks, record)
 
     def _end_loading(self) -> None:
         # Before the position after the snapshot is committed: a crash in between repeats it.

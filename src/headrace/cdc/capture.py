@@ -124,7 +124,13 @@ class Capture(Struct, frozen=True, kw_only=True):
                         hint="pip install 'headrace[cdc]'",
                     ) from error
                 patterns = self.patterns or ("*.*",)
-                return PostgresSource(self.name, self.address, patterns, reselect=self._has_latest)
+                return PostgresSource(
+                    self.name,
+                    self.address,
+                    patterns,
+                    reselect=self._has_latest,
+                    by_columns=self.outbox is None,
+                )
             case "mysql" | "mariadb":
                 try:
                     from headrace.cdc.mysql.source import MysqlSource

@@ -114,4 +114,45 @@ class ReadRows(Struct, frozen=True, kw_only=True):
             )
 
 
+class RowGroup(Struct, frozen=True, kw_only=True):
+    """Changes of one table and of one kind, by whole columns."""
+
+    table: Table
+    op: Op
+    places: Any
+    """of each of them among all changes of its block: an array of numbers that grow"""
+    before: Mapping[str, Any] | None
+    """for each column that is known, an Arrow array of its values as JSON"""
+    after: Mapping[str, Any] | None
+    source: Position
+    """the fields that are the same for all of them"""
+
+
+class BlockTransaction(Struct, frozen=True, kw_only=True):
+    id: str
+    committed_ms: int
+    is_ended: bool
+    """no change of it follows the block"""
+
+
+class ChangedRows(Struct, frozen=True, kw_only=True):
+    """A block of changes that were read together. It stands for a `Change` for each of them, and a `Committed` for each
+    transaction that ends."""
+
+    groups: Sequence[RowGroup]
+    transactions: Sequence[BlockTransaction]
+    """in their order; at most the last one is not ended"""
+    transaction_of: Any
+    """the index of the transaction of each change: an array"""
+    source: Mapping[str, Any]
+    """fields of `source` that are numbers, by their names: an array of one for each change"""
+    committed_ms: int
+    position: Position
+
+    @property
+    def count(self) -> int:
+        return len(self.transaction_of)
+
+
 Event = Change | Committed
+BulkEvent = Event | ReadRows | ChangedRows

@@ -6,14 +6,14 @@ With `schemas`, each record repeats its schema, as Kafka Connect's JSON converte
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from headrace.cdc.change import Change, Column, Op, ReadRows, Row, Table
+from headrace.cdc.change import Change, Column, Op, ReadRows, Row, RowGroup, Table
 
 _encode = msgspec.json.Encoder().encode
 _MARK = b"\0"
@@ -77,22 +77,41 @@ class Envelope:
 
     def layout(self, rows: ReadRows, now_ms: int) -> Layout:
         """What stands around the values of all these rows: the record of a row with a mark for each value shows it."""
-        names = [column.name for column in rows.table.columns]
         template = Change(
             table=rows.table,
             op=Op.READ,
-            after=dict.fromkeys(names, _MARKED),
+            after=_marked(column.name for column in rows.table.columns),
             committed_ms=rows.committed_ms,
             source=rows.source,
             position=None,
         )
-        (record,) = self.records(template, now_ms)
+        return self._layout(template, now_ms, None)
+
+    def layout_of_changes(self, group: RowGroup, numbers: Iterable[str], now_ms: int) -> Layout:
+        """The values are those of the rows before and after, then the time of the commit, the `numbers` of the source,
+        and the place in the transaction: its id, and two numbers."""
+        template = Change(
+            table=group.table,
+            op=group.op,
+            before=None if group.before is None else _marked(group.before),
+            after=None if group.after is None else _marked(group.after),
+            committed_ms=_MARKED,  # type: ignore[arg-type]
+            source={**group.source, **_marked(numbers)},
+            position=None,
+        )
+        place = {"id": msgspec.Raw(b'"\0"'), **_marked(("total_order", "data_collection_order"))}
+        return self._layout(template, now_ms, place)
+
+    def _layout(self, template: Change, now_ms: int, place: Mapping[str, Any] | None) -> Layout:
+        record = self.records(template, now_ms, place)[0]
         assert record.key is not None
         assert record.value is not None
+        names = list(template.before or ()) if template.after is None else list(template.after)
+        skipped = len(template.before) if template.before is not None and template.after is not None else 0
         return Layout(
             key=tuple(record.key.split(_MARK)),
             value=tuple(record.value.split(_MARK)),
-            key_columns=tuple(names.index(name) for name in rows.table.key),
+            key_columns=tuple(skipped + names.index(name) for name in template.table.key),
         )
 
     def _key(self, table: Table, row: Row | None) -> bytes | None:
@@ -115,9 +134,13 @@ class Envelope:
             "event_count": None if counts is None else sum(counts.values()),
             "data_collections": None
             if counts is None
-            else [{"data_collection": name, "event_count": count} for name, count in counts.items()],
+            else [{"data_collection": name, "event_count": count} for name, count in sorted(counts.items())],
         }
         return Record(key=_encode({"id": id}), value=_encode(value))
+
+
+def _marked(names: Iterable[str]) -> dict[str, msgspec.Raw]:
+    return dict.fromkeys(names, _MARKED)
 
 
 def _column_schema(column: Column) -> dict[str, Any]:

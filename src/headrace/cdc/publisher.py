@@ -202,9 +202,7 @@ class Publisher:
             self._require_fit(topic, size)
         self._waiting_bytes += size
         try:
-            if not self._is_open:
-                self._producer.begin_transaction()
-                self._is_open = True
+            self._begin()
             if record.headers:
                 self._produce(
                     topic, value, key, timestamp=record.timestamp_ms or 0, headers=list(record.headers)
@@ -213,6 +211,30 @@ class Publisher:
                 self._produce(topic, value, key)
         except KafkaException as error:
             raise self._meaning(f"writing to {topic}", error) from error
+
+    def write_all(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Records without headers, each of them as with `write`, in less time."""
+        sizes = [len(value) for value in values if value is not None]
+        if max(sizes, default=0) > FITS_BYTES:
+            for key, value in zip(keys, values, strict=True):
+                self.write(topic, Record(key, value))
+            return
+        size = sum(sizes) + sum(map(len, keys))
+        if self._waiting_bytes + size > WAITING_BYTES_MAX:
+            self._flush()
+        self._waiting_bytes += size
+        try:
+            self._begin()
+            produce = self._produce
+            for key, value in zip(keys, values, strict=True):
+                produce(topic, value, key)
+        except KafkaException as error:
+            raise self._meaning(f"writing to {topic}", error) from error
+
+    def _begin(self) -> None:
+        if not self._is_open:
+            self._producer.begin_transaction()
+            self._is_open = True
 
     def commit(self, kept: Kept | None) -> None:
         """Make everything since the last commit visible, and keep how far the capture is; None forgets it."""

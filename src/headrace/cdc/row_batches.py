@@ -7,6 +7,7 @@ hold values as JSON, and from the lengths that the format of record batches puts
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -46,9 +47,26 @@ def by_partition(layout: Layout, columns: Columns, partitions: int) -> Iterator[
     keys = pc.binary_join_element_wise(*_pieces(layout.key, _key_columns(layout, columns)), _EMPTY)
     chosen = (murmur2(keys) & 0x7FFFFFFF) % partitions
     for partition in range(partitions):
-        rows = _integers(np.flatnonzero(chosen == partition))
+        rows = integers(np.flatnonzero(chosen == partition))
         if len(rows):
             yield partition, [column.take(rows) for column in columns]
+
+
+def records(layout: Layout, columns: Columns) -> tuple[list[bytes], list[bytes]]:
+    """The key and the value of the record of each row."""
+    keys = pc.binary_join_element_wise(*_pieces(layout.key, _key_columns(layout, columns)), _EMPTY)
+    return _values(keys), _values(pc.binary_join_element_wise(*_pieces(layout.value, columns), _EMPTY))
+
+
+def number_column(numbers: np.ndarray[Any, Any]) -> pa.BinaryArray:
+    """Whole numbers as JSON."""
+    return integers(numbers).cast(pa.string()).cast(pa.binary())
+
+
+def _values(column: pa.BinaryArray) -> list[bytes]:
+    """Arrow's own `to_pylist` takes several times as long."""
+    data = column.buffers()[2].to_pybytes()
+    return [data[begin:end] for begin, end in itertools.pairwise(_offsets(column).tolist())]
 
 
 def encoded(layout: Layout, columns: Columns) -> pa.Buffer:
@@ -101,13 +119,13 @@ def _offsets(column: pa.BinaryArray) -> np.ndarray[Any, Any]:
     return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
 
 
-def _integers(numbers: np.ndarray[Any, Any]) -> pa.Int64Array:
+def integers(numbers: np.ndarray[Any, Any]) -> pa.Int64Array:
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _varints(numbers: np.ndarray[Any, Any]) -> pa.BinaryArray:
     if numbers.max() < LENGTHS_MAX:
-        return _varint_table().take(_integers(numbers))
+        return _varint_table().take(integers(numbers))
     return binary_array([_varint(number) for number in numbers.tolist()])
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from headrace.cdc.batch import Batch
 from headrace.cdc.capture import Capture, CaptureFolder, CaptureState, CaptureStatus
-from headrace.cdc.change import Committed, Event, ReadRows
+from headrace.cdc.change import BulkEvent, Change, ChangedRows, Committed
 from headrace.cdc.envelope import Envelope
 from headrace.cdc.errors import BadCapture, SourceUnavailable
 from headrace.cdc.outbox.emptying import OutboxRows
@@ -145,7 +145,7 @@ class CaptureRun:
         )
 
     def _copy_events(
-        self, events: Generator[Event | ReadRows | None, None, None], source: ChangeSource, batch: Batch
+        self, events: Generator[BulkEvent | None, None, None], source: ChangeSource, batch: Batch
     ) -> None:
         self._requested = self._held = ()
         self._serve(source)
@@ -190,13 +190,15 @@ class CaptureRun:
             if not known <= set(captured):
                 self._folder.request_snapshot([name for name in unread if name in captured])
 
-    def _count(self, event: Event | ReadRows) -> None:
+    def _count(self, event: BulkEvent) -> None:
         if isinstance(event, Committed):
             self._transactions += 1
             self._held += event.requested
-        else:
-            self._events += event.count if isinstance(event, ReadRows) else 1
-            self._committed_ms = event.committed_ms
+            return
+        if isinstance(event, ChangedRows):
+            self._transactions += sum(each.is_ended for each in event.transactions)
+        self._events += 1 if isinstance(event, Change) else event.count
+        self._committed_ms = event.committed_ms
 
     def _serve(self, source: ChangeSource) -> None:
         """Report how far the capture is, and answer requests of other processes."""

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from headrace.cdc.change import Event, Position, ReadRows
+from headrace.cdc.change import BulkEvent, Event, Position
 
 
 class SnapshotProgress(Struct, frozen=True, kw_only=True):
@@ -77,10 +77,10 @@ class ChangeSource(Protocol):
 
 @runtime_checkable
 class BulkSource(ChangeSource, Protocol):
-    """A source that reads the rows of a snapshot in blocks, because single rows would be slow."""
+    """A source that reads rows in blocks, because single rows would be slow."""
 
     def bulk_events(
         self, position: Position | None, *, once: bool = False
-    ) -> Generator[Event | ReadRows | None, None, None]:
-        """The same as `events`, with `ReadRows` for rows of a snapshot."""
+    ) -> Generator[BulkEvent | None, None, None]:
+        """The same as `events`, with `ReadRows` for rows of a snapshot, and `ChangedRows` for changes of a backlog."""
         ...

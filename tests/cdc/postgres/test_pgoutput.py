@@ -24,20 +24,7 @@ from headrace.cdc.postgres.pgoutput import (
     Update,
     decode,
 )
-
-
-def row(*values: str | None) -> bytes:
-    """`u` stands for an unchanged value."""
-    parts = [struct.pack(">H", len(values))]
-    for value in values:
-        if value is None:
-            parts.append(b"n")
-        elif value == "u":
-            parts.append(b"u")
-        else:
-            parts.append(b"t" + struct.pack(">I", len(value.encode())) + value.encode())
-    return b"".join(parts)
-
+from tests.cdc.postgres.messages import row
 
 RELATION = struct.pack(">I", 7)
 COLUMNS = b"\x01id\x00" + struct.pack(">Ii", 23, -1) + b"\x00n\x00" + struct.pack(">Ii", 1700, 655366)

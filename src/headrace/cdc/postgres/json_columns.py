@@ -58,7 +58,10 @@ def text_columns(block: bytes, columns: int) -> list[pa.BinaryArray]:
 
 def json_columns(texts: Sequence[pa.BinaryArray], described: Described) -> list[pa.BinaryArray]:
     conversions = dict(described.conversions)
-    return [_json(column, conversions.get(name)) for name, column in zip(described.names, texts, strict=True)]
+    return [
+        json_column(column, conversions.get(name), unescaped)
+        for name, column in zip(described.names, texts, strict=True)
+    ]
 
 
 def unescaped(text: bytes) -> str:
@@ -69,22 +72,27 @@ def unescaped(text: bytes) -> str:
     return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), found)
 
 
-def _json(column: pa.BinaryArray, convert: Convert | None) -> pa.BinaryArray:
+def json_column(
+    column: pa.BinaryArray, convert: Convert | None, plain: Callable[[bytes], str]
+) -> pa.BinaryArray:
+    """`plain` is the text of a value, which may be escaped."""
     whole = _strings if convert is None else _BY_COLUMN.get(convert)
     found = None if whole is None else whole(column)
     if found is None:
-        found = _one_by_one(column, convert)
+        found = _one_by_one(column, convert, plain)
     return found.fill_null(_NULL) if found.null_count else found
 
 
-def _one_by_one(column: pa.BinaryArray, convert: Convert | None) -> pa.BinaryArray:
+def _one_by_one(
+    column: pa.BinaryArray, convert: Convert | None, plain: Callable[[bytes], str]
+) -> pa.BinaryArray:
     values = []
     for text in column.to_pylist():
         if text is None:
             values.append(b"null")
         else:
-            plain = unescaped(text)
-            values.append(_encode(plain if convert is None else convert(plain)))
+            found = plain(text)
+            values.append(_encode(found if convert is None else convert(found)))
     return binary_array(values)
 
 

@@ -13,12 +13,13 @@ from contextlib import suppress
 
 import psycopg
 
-from headrace.cdc.change import Change, Committed, Event, Op, Position
+from headrace.cdc.change import Change, ChangedRows, Committed, Event, Op, Position
 from headrace.cdc.errors import BadCapture, SourceUnavailable
 from headrace.cdc.postgres.catalog import table_by_path
+from headrace.cdc.postgres.changed_columns import changed_rows
 from headrace.cdc.postgres.connection import Connection, open_connection, translated
 from headrace.cdc.postgres.pgoutput import Commit, LogicalMessage, decode
-from headrace.cdc.postgres.replication import DATA_OFFSET, Data, Keepalive, ReplicationConnection
+from headrace.cdc.postgres.replication import DATA_OFFSET, Keepalive, ReplicationConnection, parse
 from headrace.cdc.postgres.reselect import Reselector
 from headrace.cdc.postgres.session import Session
 from headrace.cdc.postgres.slot import Slot, require_slot, slot_in_use, start_command
@@ -39,7 +40,8 @@ RESPONSE_TIMEOUT_S = 60.0
 START_TIMEOUT_S = 5.0
 """for the server to notice that the connection before this one was closed"""
 LOST_TIMEOUT_S = 1.0
-MESSAGES_PER_TICK = 1_000
+BLOCK_MESSAGES_MIN = 1_000
+"""that are worth the fixed costs of decoding them by columns"""
 RECENT_TRANSACTIONS = 10_000
 MESSAGE_PREFIX = "headrace"
 
@@ -115,48 +117,75 @@ class Live:
             self._reselector.close()
         self._replication.close()
 
-    def events(self, *, once: bool) -> Iterator[Event | None]:
-        events = self._events(once=once)
+    def events(self, *, once: bool, by_columns: bool = False) -> Iterator[Event | ChangedRows | None]:
+        """With `by_columns`, changes of a backlog are yielded in blocks."""
+        events = self._events(once=once, by_columns=by_columns)
         if self._reselector is not None:
             yield from self._reselector.completed(events)
         else:
             for event in events:
                 yield event.change if isinstance(event, Incomplete) else event
 
-    def _events(self, *, once: bool) -> Iterator[Event | Incomplete | None]:
+    def _events(self, *, once: bool, by_columns: bool) -> Iterator[Event | Incomplete | ChangedRows | None]:
         yield from self._start()
         if once:
             # Everything that was committed before this message comes before it.
             self._end_message = self._write_message()
-        stream = self.stream
-        messages = 0
         while not self._is_ended:
-            if self._requested and stream.is_between_transactions:
-                yield self._hold_requests()
-            if self._is_window_due():
-                yield from self._open_window()
-            found = self._read()
-            if isinstance(found, Data):
-                message = decode(found.content, DATA_OFFSET)
-                if isinstance(message, Commit):
-                    yield from self._commit(message)
-                elif isinstance(message, LogicalMessage):
-                    self._logical_message(message)
-                else:
-                    for each in stream.apply(found.lsn, message):
-                        if self._window is not None and stream.xid is not None:
-                            change = each.change if isinstance(each, Incomplete) else each
-                            self._window.apply(change, stream.xid)
-                        yield each
-                messages += 1
-                if messages < MESSAGES_PER_TICK:
-                    continue
-            elif isinstance(found, Keepalive):
-                yield from self._keepalive(found)
-            else:
+            yield from self._between_transactions()
+            messages = self._read()
+            if not messages:
                 yield None
-            messages = 0
+            elif by_columns:
+                yield from self._in_blocks(messages)
+            else:
+                yield from self._one_by_one(messages)
             self._tick()
+
+    def _between_transactions(self) -> Iterator[Event]:
+        if self._requested and self.stream.is_between_transactions:
+            yield self._hold_requests()
+        if self._is_window_due():
+            yield from self._open_window()
+
+    def _in_blocks(self, messages: Sequence[bytes]) -> Iterator[Event | Incomplete | ChangedRows]:
+        """Messages that can't be decoded by columns are few: the blocks before and after them can."""
+        if len(messages) < BLOCK_MESSAGES_MIN or self._window is not None:
+            yield from self._one_by_one(messages)
+            return
+        block = changed_rows(self.stream, messages)
+        if block is not None:
+            self._recent.extend(int(each.id) for each in block.transactions if each.is_ended)
+            self._heartbeat_at_s = self._clock.monotonic_s()
+            yield block
+            return
+        half = len(messages) // 2
+        yield from self._in_blocks(messages[:half])
+        if not self._is_ended:
+            yield from self._in_blocks(messages[half:])
+
+    def _one_by_one(self, messages: Sequence[bytes]) -> Iterator[Event | Incomplete]:
+        stream = self.stream
+        for message in messages:
+            if self._requested or self._queue.current is not None:
+                yield from self._between_transactions()
+            found = parse(message)
+            if isinstance(found, Keepalive):
+                yield from self._keepalive(found)
+                continue
+            content = decode(found.content, DATA_OFFSET)
+            if isinstance(content, Commit):
+                yield from self._commit(content)
+                if self._is_ended:
+                    return
+            elif isinstance(content, LogicalMessage):
+                self._logical_message(content)
+            else:
+                for each in stream.apply(found.lsn, content):
+                    if self._window is not None and stream.xid is not None:
+                        change = each.change if isinstance(each, Incomplete) else each
+                        self._window.apply(change, stream.xid)
+                    yield each
 
     def _hold_requests(self) -> Committed:
         requested = tuple(self._requested)
@@ -191,12 +220,12 @@ class Live:
             except psycopg.Error as error:
                 raise self._failure(error) from None
 
-    def _read(self) -> Data | Keepalive | None:
+    def _read(self) -> Sequence[bytes]:
         try:
             found = self._replication.read(wait_s=POLL_S)
         except psycopg.Error as error:
             raise self._failure(error) from None
-        if found is not None:
+        if found:
             self._asked_s = None
         return found
 

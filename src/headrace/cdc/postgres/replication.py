@@ -42,6 +42,10 @@ class Keepalive(NamedTuple):
 
 DATA_OFFSET = _DATA_HEADER_BYTES
 
+AHEAD_MESSAGES = 8_000
+AHEAD_BYTES = 2_000_000
+"""that are read together: a bound of memory"""
+
 
 def lsn_text(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
@@ -50,6 +54,14 @@ def lsn_text(lsn: int) -> str:
 def lsn_number(text: str) -> int:
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)
+
+
+def parse(message: bytes) -> Data | Keepalive:
+    if message[0] == _DATA:
+        return Data(_start_lsn(message, 1)[0], message)
+    assert message[0] == _KEEPALIVE, f"replication message {message[:1]!r} is unknown"
+    lsn, _, needs_reply = _keepalive(message, 1)
+    return Keepalive(lsn, bool(needs_reply))
 
 
 class ReplicationConnection:
@@ -77,24 +89,28 @@ class ReplicationConnection:
         fields = range(found.nfields if found.ntuples else 0)
         return [(found.get_value(0, at) or b"").decode() for at in fields]
 
-    def read(self, *, wait_s: float) -> Data | Keepalive | None:
-        """The next message of the stream; None if none arrives within `wait_s`."""
-        size, content = self._libpq.get_copy_data(1)
-        if size == 0:
-            if not select.select([self._libpq.socket], [], [], wait_s)[0]:
-                return None
-            self._libpq.consume_input()
-            size, content = self._libpq.get_copy_data(1)
-            if size == 0:
-                return None
-        if size < 0:
-            self._raise_end()
-        message = bytes(content)
-        if message[0] == _DATA:
-            return Data(_start_lsn(message, 1)[0], message)
-        assert message[0] == _KEEPALIVE, f"replication message {message[:1]!r} is unknown"
-        lsn, _, needs_reply = _keepalive(message, 1)
-        return Keepalive(lsn, bool(needs_reply))
+    def read(self, *, wait_s: float) -> list[bytes]:
+        """The next messages of the stream, as far as they have arrived: none if there is none within `wait_s`. A
+        keepalive is the last one of them. `parse` tells what they are."""
+        messages: list[bytes] = []
+        size = 0
+        get, pause_s = self._libpq.get_copy_data, wait_s
+        while True:
+            count, content = get(1)
+            if count > 0:
+                messages.append(message := bytes(content))
+                size += count
+                if message[0] != _DATA or len(messages) >= AHEAD_MESSAGES or size >= AHEAD_BYTES:
+                    return messages
+            elif count < 0:
+                if messages:
+                    return messages
+                self._raise_end()
+            elif select.select([self._libpq.socket], [], [], pause_s)[0]:
+                self._libpq.consume_input()
+                pause_s = 0
+            else:
+                return messages
 
     def _raise_end(self) -> None:
         found = self._libpq.get_result()

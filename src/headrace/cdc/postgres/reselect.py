@@ -18,7 +18,7 @@ import psycopg
 from msgspec.structs import replace
 from psycopg import sql
 
-from headrace.cdc.change import Change, Column, Event
+from headrace.cdc.change import Change, ChangedRows, Column, Event
 from headrace.cdc.postgres.catalog import CatalogTable, table_by_oid
 from headrace.cdc.postgres.connection import Connection, open_connection
 from headrace.cdc.postgres.pgoutput import UNCHANGED, Value
@@ -65,9 +65,11 @@ class Reselector:
         if self._reader is not None:
             self._reader.close()
 
-    def completed(self, events: Iterable[Event | Incomplete | None]) -> Iterator[Event | None]:
+    def completed(
+        self, events: Iterable[Event | Incomplete | ChangedRows | None]
+    ) -> Iterator[Event | ChangedRows | None]:
         """The same events; changes that were incomplete are `whole`, if their rows could be read."""
-        held: list[Event | Incomplete] = []
+        held: list[Event | Incomplete | ChangedRows] = []
         size, until_s = 0, 0.0
         for event in events:
             if not held and not isinstance(event, Incomplete):
@@ -87,7 +89,9 @@ class Reselector:
                 yield None
         yield from self._release(held)
 
-    def _release(self, held: Sequence[Event | Incomplete]) -> Iterator[Event | None]:
+    def _release(
+        self, held: Sequence[Event | Incomplete | ChangedRows]
+    ) -> Iterator[Event | ChangedRows | None]:
         incomplete = [event for event in held if isinstance(event, Incomplete)]
         while incomplete and not self._are_visible({each.xid for each in incomplete}):
             yield None
@@ -234,7 +238,9 @@ def _completed(event: Incomplete, texts: Texts) -> Change:
     )
 
 
-def _size(event: Event | Incomplete) -> int:
+def _size(event: Event | Incomplete | ChangedRows) -> int:
+    if isinstance(event, ChangedRows):
+        return HELD_BYTES_MAX
     change = event.change if isinstance(event, Incomplete) else event
     if not isinstance(change, Change):
         return 0

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 
 import psycopg
 
-from headrace.cdc.change import Event, Position, ReadRows
+from headrace.cdc.change import BulkEvent, ChangedRows, Event, Position, ReadRows
 from headrace.cdc.errors import BadCapture, SourceUnavailable
 from headrace.cdc.postgres import setup, slot
 from headrace.cdc.postgres.catalog import CatalogTable, captured_tables
@@ -42,14 +42,17 @@ class PostgresSource:
         *,
         heartbeat_s: float = HEARTBEAT_S,
         reselect: bool = True,
+        by_columns: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        """With `reselect`, changes are `whole`: values that the log does not repeat are read from the table."""
+        """With `reselect`, changes are `whole`: values that the log does not repeat are read from the table. With
+        `by_columns`, `bulk_events` has the changes of a backlog in blocks."""
         self._name = slot.object_name(name)
         self._address = address
         self._patterns = tuple(tables)
         self._heartbeat_s = heartbeat_s
         self._reselect = reselect
+        self._by_columns = by_columns
         self._clock = clock or SystemClock()
         self._session: Session | None = None
         self._replication: ReplicationConnection | None = None
@@ -72,8 +75,9 @@ class PostgresSource:
         return [table.label for table in tables]
 
     def events(self, position: Position | None, *, once: bool = False) -> Generator[Event | None, None, None]:
-        with closing(self.bulk_events(position, once=once)) as events:
+        with closing(self._events(position, once=once, by_columns=False)) as events:
             for event in events:
+                assert not isinstance(event, ChangedRows)
                 if isinstance(event, ReadRows):
                     yield from event.changes()
                 else:
@@ -81,7 +85,12 @@ class PostgresSource:
 
     def bulk_events(
         self, position: Position | None, *, once: bool = False
-    ) -> Generator[Event | ReadRows | None, None, None]:
+    ) -> Generator[BulkEvent | None, None, None]:
+        return self._events(position, once=once, by_columns=self._by_columns)
+
+    def _events(
+        self, position: Position | None, *, once: bool, by_columns: bool
+    ) -> Generator[BulkEvent | None, None, None]:
         self.close()
         self._runs += 1
         run = self._runs
@@ -107,7 +116,7 @@ class PostgresSource:
                     reselect=self._reselect,
                 )
                 self._live.confirm(self._confirmed)
-                yield from self._live.events(once=once)
+                yield from self._live.events(once=once, by_columns=by_columns)
             except GeneratorExit:
                 raise  # `confirm` may still follow: `close` sends it
             except BaseException:

@@ -65,6 +65,33 @@ class Stream:
     def is_between_transactions(self) -> bool:
         return self.xid is None and not self._skip
 
+    @property
+    def is_skipping(self) -> bool:
+        """Some of the next changes have been yielded before."""
+        return self._skip > 0
+
+    @property
+    def transaction(self) -> tuple[int, int] | None:
+        """The id of the transaction whose changes arrive, and when it was committed."""
+        return None if self.xid is None else (self.xid, self._committed_ms)
+
+    def knows(self, relation: int) -> bool:
+        return relation in self._tables
+
+    def table(self, relation: int) -> Described | None:
+        """None if it is not captured."""
+        return self._tables[relation]
+
+    def passed(self, bounds: Sequence[Message], changes: int) -> None:
+        """The changes of a block of messages were yielded by columns. `bounds` are its last begin and its last commit,
+        in their order; `changes` those of its last transaction."""
+        for message in bounds:
+            if isinstance(message, Begin):
+                self._begin(message)
+            elif isinstance(message, Commit):
+                self.commit(message)
+        self._done += changes
+
     def position(self) -> dict[str, Any]:
         position: dict[str, Any] = {"lsn": self.lsn}
         if self.xid is not None or self._skip:
