@@ -93,12 +93,17 @@ class Postgres:
         return f"INSERT INTO items VALUES ({key}, {n}) ON CONFLICT (id) DO UPDATE SET n = {n}"
 
     def kill(self) -> bool:
-        # Each connection has a process of its own, which outlives the server for a moment.
+        # Each connection has a process of its own, which outlives the server for a moment, and keeps it from starting.
+        os.kill(self._server.pid, signal.SIGSTOP)  # no further process begins
         children = Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")
         processes = [int(pid) for pid in children.read_text().split()] if children.exists() else []
         for pid in (self._server.pid, *processes):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        deadline_s = time.monotonic() + 30
+        while any(Path(f"/proc/{pid}").exists() for pid in processes):
+            assert time.monotonic() < deadline_s, processes
+            time.sleep(0.01)
         self._server.kill()
         self._server.start()
         return True
