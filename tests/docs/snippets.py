@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 LANGUAGES_RUN = frozenset({"python", "console"})
-# Shown, or written to a file; nothing to run.
-LANGUAGES_SHOWN = frozenset({"", "text", "toml", "ini", "json", "yaml", "mermaid"})
+# Shown, or written to a file; nothing to run. `py` includes a script, which tests/examples runs.
+LANGUAGES_SHOWN = frozenset({"", "text", "toml", "ini", "json", "yaml", "mermaid", "py"})
 
 _FENCE = re.compile(r'```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\s*')
 _COMMAND = re.compile(r"^(?:\$ |headrace )", re.MULTILINE)
