@@ -58,7 +58,7 @@ contracts: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not slow and not bench" $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not bench" $(ARGS)
 
 test-slow: setup
 	$(BIN)/python -m pytest -m "slow and not bench" $(ARGS)

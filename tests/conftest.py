@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,10 @@ settings.load_profile("default")
 
 SLOW_WORKER = "Python worker failed to connect back"
 
+TESTS = Path(__file__).parent
+LONG_FIRST = ("faults", "examples", "docs", "cli", "compatibility", "testing", "views")
+"""Folders with tests of minutes. A worker that begins one of them last would run alone at the end."""
+
 REASON_CHARS = 2_000
 """Of the report of a test that is retried: its end has the error."""
 
@@ -57,11 +62,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Other people's servers and clients have timeouts of their own.
+    """Which tests come first, and which are retried.
 
-    A test that fails there is retried once, and the summary lists it. So is a test on Spark that failed because a
+    Other people's servers and clients have timeouts of their own. A test that fails there is retried once, and the
+    summary lists it. So is a test on Spark that failed because a
     Python worker did not start in ten seconds, a limit that Spark does not let us set. No other test is retried.
     """
+    items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONG_FIRST)
     for item in items:
         if "compatibility" in item.path.parts or "apache-kafka" in item.name:
             item.add_marker(pytest.mark.flaky(reruns=1))
