@@ -456,6 +456,8 @@ class Window:
         unfinished = self.spans.first_unfinished()
         if unfinished > self.start_offset:
             self.spans.cut_before(unfinished)
+            if self.order is not None:
+                self.order.skip_to(unfinished)
             self._available_from = max(self._available_from, unfinished)
             self._is_start_changed = True
 
