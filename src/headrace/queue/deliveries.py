@@ -2,6 +2,9 @@
 
 One or more members of a share group fetch messages in batches; threads take them one by one. A thread uses a member
 under one lock, except while it polls: no other thread uses a member that is polled.
+
+In an ordered group the broker delivers all messages in flight of a key to one member, in order. Here they are taken one
+after the other: the next one when the last one is acknowledged. If it is released, those behind it go back, too.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ from headrace.queue.rejections import Rejections
 
 logger = logging.getLogger("headrace.queue")
 
+_Lane = tuple[str, int, bytes]
+"""Topic, partition and key."""
+
 POLL_S_MAX = 0.25
 """The longest that `stop()` from another thread waits; the broker answers as soon as it has a message."""
 
@@ -36,6 +42,7 @@ class Deliveries:
         rejections: Rejections,
         prefetch: int,
         members: int,
+        is_ordered: bool,
         lock_s: float,
         timeout_s: float,
     ) -> None:
@@ -55,6 +62,8 @@ class Deliveries:
         self._members: list[Member] = []
         self._polling: set[Member] = set()
         self._ready: deque[Message] = deque()
+        self._is_ordered = is_ordered
+        self._lanes_at_work: set[_Lane] = set()
         self._lost_reported = 0
         self._is_open, self._is_stopped = True, False
         self.members_max = members
@@ -122,14 +131,40 @@ class Deliveries:
         with self._changed:
             if self._is_open:
                 self._ready.appendleft(message)
+                self._leave_lane(message)
                 self._changed.notify_all()
 
     def _take_ready(self) -> Message | None:
-        """The next message whose lock has not timed out here."""
+        """The next message whose lock has not timed out here, and whose key no other worker processes."""
         now_s = time.monotonic()
         while self._ready and self._ready[0].locked_until_s <= now_s:
             self._drop_expired(now_s)
-        return self._ready.popleft() if self._ready else None
+        if not self._is_ordered:
+            return self._ready.popleft() if self._ready else None
+        for place, message in enumerate(self._ready):
+            lane = _lane(message)
+            if lane is None or lane not in self._lanes_at_work:
+                if message.locked_until_s <= now_s:
+                    self._drop_expired(now_s)
+                    return self._take_ready()
+                del self._ready[place]
+                if lane is not None:
+                    self._lanes_at_work.add(lane)
+                return message
+        return None
+
+    def _leave_lane(self, message: Message) -> None:
+        if self._is_ordered and (lane := _lane(message)) is not None:
+            self._lanes_at_work.discard(lane)
+
+    def _release_behind(self, message: Message) -> None:
+        """The messages of its key that the member has would overtake it."""
+        lane = _lane(message)
+        behind = [each for each in self._ready if lane is not None and _lane(each) == lane]
+        for each in behind:
+            self._ready.remove(each)
+            each.is_acknowledged = True
+            each.member.acknowledge(each.raw, AcknowledgeType.RELEASE)
 
     def _drop_expired(self, now_s: float) -> None:
         """The broker redelivers them to another worker: processing them here too would duplicate the work."""
@@ -204,11 +239,15 @@ class Deliveries:
                 member.flush(self._timeout_s)
             message.is_acknowledged = True
             member.acknowledge(message.raw, how)
+            if self._is_ordered:
+                if how is AcknowledgeType.RELEASE:
+                    self._release_behind(message)
+                self._leave_lane(message)
             if is_late:
                 member.flush(self._timeout_s)
             elif member.has_waiting and not self._has_waiting.is_set():
                 self._has_waiting.set()
-            if member.held == 0:
+            if member.held == 0 or self._is_ordered:
                 self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
@@ -256,3 +295,9 @@ class Deliveries:
             raise AlreadyAcknowledged(f"{message.id} was accepted, released or rejected already")
         if not self._is_open:
             raise AlreadyAcknowledged(f"{message.id} was released when its queue was closed")
+
+
+def _lane(message: Message) -> _Lane | None:
+    """None for a message without a key, which is not ordered."""
+    key = message.key
+    return None if key is None else (message.topic, message.partition, key)

@@ -19,6 +19,9 @@ from headrace.queue.group_settings import (
     DEAD_LETTER_COPY,
     DEAD_LETTER_TOPIC,
     OFFSET_RESET,
+    ORDER,
+    ORDER_BY_KEY,
+    GroupSettings,
     ensure_settings,
 )
 from headrace.queue.message import Errors, Message, MessageId
@@ -55,6 +58,7 @@ class QueueOptions(TypedDict, total=False):
     members: int
     start: StartAt
     dead_letters: str | None
+    ordered: bool
     config: Mapping[str, Any] | None
     timeout_s: float
 
@@ -82,6 +86,8 @@ class Queue:
     start             where a new group starts: "earliest" (default) or "latest". A group that has the setting keeps it.
     dead_letters      the topic for rejected messages, `dlq.GROUP` by default; "" for none. A group that has the setting
                       keeps it.
+    ordered           whether messages of a key are delivered in order, to one worker at a time; a message that is
+                      released holds back its key only. Needs Headrace's broker, and holds for all workers of the group.
     config            more settings for confluent-kafka's clients, such as those for TLS
     """
 
@@ -95,6 +101,7 @@ class Queue:
         members: int = 1,
         start: StartAt = "earliest",
         dead_letters: str | None = None,
+        ordered: bool = False,
         config: Mapping[str, Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
@@ -118,6 +125,7 @@ class Queue:
         self.bootstrap: str = self._client_config["bootstrap.servers"]
         self._cluster = Cluster(self.bootstrap, timeout_s=timeout_s, config=config)
         self._start = start
+        self._is_ordered = ordered
         self._dead_letter_topic = dead_letter_topic(group) if dead_letters is None else dead_letters
         self._is_open = self._is_stopped = self._is_closed = False
         self._deliveries: Deliveries | None = None
@@ -158,7 +166,11 @@ class Queue:
         if self._dead_letter_topic:
             wanted[DEAD_LETTER_TOPIC] = self._dead_letter_topic
             wanted[DEAD_LETTER_COPY] = "true"
+        if self._is_ordered:
+            wanted[ORDER] = ORDER_BY_KEY
         settings = ensure_settings(self._cluster, self.group, wanted)
+        if self._is_ordered:
+            _require_order(self.group, settings)
         rejections = Rejections(
             self._cluster,
             self._outbox,
@@ -173,6 +185,7 @@ class Queue:
             rejections=rejections,
             prefetch=self._prefetch,
             members=self._members,
+            is_ordered=settings.is_ordered,
             lock_s=settings.lock_s,
             timeout_s=self._timeout_s,
         )
@@ -351,6 +364,19 @@ class Queue:
     def lost(self) -> int:
         """Acknowledgements that the broker rejected, mostly because the lock had timed out."""
         return 0 if self._deliveries is None else self._deliveries.lost
+
+
+def _require_order(group: str, settings: GroupSettings) -> None:
+    if ORDER not in settings.values:
+        raise QueueUnusable(
+            f"group {group} can't be ordered: the broker does not order messages by key",
+            hint="ordered queues need Headrace's broker; on Apache Kafka use a consumer group",
+        )
+    if not settings.is_ordered:
+        raise QueueUnusable(
+            f"group {group} is not ordered: its setting {ORDER} is {settings.values[ORDER]}",
+            hint=f"headrace queue alter {group} --config {ORDER}={ORDER_BY_KEY}",
+        )
 
 
 def _handle(message: Message, handler: Callable[[Message], object], reject_on: Errors) -> None:
