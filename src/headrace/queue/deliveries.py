@@ -18,10 +18,13 @@ from typing import Any
 
 from confluent_kafka import AcknowledgeType
 
-from headrace.queue.errors import AcknowledgementLost, AlreadyAcknowledged
+from headrace.clock import SystemClock
+from headrace.queue.errors import AcknowledgementLost, AlreadyAcknowledged, NotARequest
 from headrace.queue.member import SERVE_S, Member
 from headrace.queue.message import Message
 from headrace.queue.rejections import Rejections
+from headrace.queue.replies import Replies
+from headrace.queue.reply_to import content, reply_to
 
 logger = logging.getLogger("headrace.queue")
 
@@ -40,6 +43,7 @@ class Deliveries:
         *,
         topics: Callable[[], Sequence[str]],
         rejections: Rejections,
+        replies: Replies,
         prefetch: int,
         members: int,
         is_ordered: bool,
@@ -55,6 +59,9 @@ class Deliveries:
         }
         self._topics = topics
         self._rejections = rejections
+        self._replies = replies
+        self.expired_requests = 0
+        """Requests that were accepted without processing them, because nobody waits for their replies."""
         self._prefetch = prefetch
         self._timeout_s = timeout_s
         self._changed = threading.Condition()
@@ -106,7 +113,7 @@ class Deliveries:
             with self._changed:
                 if self._is_stopped:
                     break  # another thread may have closed the idle members already
-                message = self._take_ready()
+                message = self._take_wanted()
                 if message is not None:
                     return message
                 member = self._idle_member()
@@ -117,7 +124,7 @@ class Deliveries:
             if member is not None:
                 self._fill(member, left_s)
                 with self._changed:
-                    message = self._take_ready()
+                    message = self._take_wanted()
                 if message is not None:
                     return message
             if deadline_s is not None and time.monotonic() >= deadline_s:
@@ -133,6 +140,17 @@ class Deliveries:
                 self._ready.appendleft(message)
                 self._leave_lane(message)
                 self._changed.notify_all()
+
+    def _take_wanted(self) -> Message | None:
+        """The next message, without requests whose time is over."""
+        while (message := self._take_ready()) is not None:
+            to = reply_to(message.headers)
+            if to is None or to.deadline_ms > SystemClock().now_ms():
+                break
+            logger.info("request %s in %s is over its deadline, and dropped", to.request_id, message.id)
+            self.expired_requests += 1
+            self.acknowledge(message, AcknowledgeType.ACCEPT, "")
+        return message
 
     def _take_ready(self) -> Message | None:
         """The next message whose lock has not timed out here, and whose key no other worker processes."""
@@ -230,6 +248,8 @@ class Deliveries:
                 reason = reason or f"delivery limit of {message.delivery_count} reached"
         if is_final:
             self._rejections.prepare(message, reason)
+            if (to := reply_to(message.headers)) is not None:
+                self._replies.send_error(to, reason)
         with self._changed:
             self._require_held(message)
             member = message.member
@@ -249,6 +269,18 @@ class Deliveries:
                 self._has_waiting.set()
             if member.held == 0 or self._is_ordered:
                 self._changed.notify_all()
+
+    def reply(self, message: Message, value: bytes | str | None) -> None:
+        """Write the reply to a request, and accept the request."""
+        self._require_held(message)
+        to = reply_to(message.headers)
+        if to is None:
+            raise NotARequest(
+                f"{message.id} does not ask for a reply",
+                hint="accept it; Queue.request sends messages that do",
+            )
+        self._replies.send(to, content(value))
+        self.acknowledge(message, AcknowledgeType.ACCEPT, "")
 
     def flush(self, timeout: float) -> None:
         """Wait until the broker has answered every acknowledgement; raises AcknowledgementLost if it rejected some."""

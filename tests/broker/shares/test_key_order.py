@@ -268,9 +268,7 @@ class OrderMachine(RuleBasedStateMachine):
         dead=st.booleans(),
         backoff_ms=st.sampled_from((0, 15)),
     )
-    def start(
-        self, keys: list[Ahead], batch_records: int, limit: int, dead: bool, backoff_ms: int
-    ) -> None:
+    def start(self, keys: list[Ahead], batch_records: int, limit: int, dead: bool, backoff_ms: int) -> None:
         rules = Rules(
             is_ordered=True,
             lock_ms=100,

@@ -60,7 +60,6 @@ class Reading(Struct):
         pieces = [_cut_behind(piece, last) for piece in self.pieces]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-
     def with_offsets(self, ranges: Sequence[OffsetRange]) -> Buffer:
         """The bytes of the batches that have records in these ranges, which are in order."""
         kept = []

@@ -209,9 +209,7 @@ class ShareFetches:
             if acquired:
                 left -= sum(one.records for one in acquired)
                 reading, is_ordered = plan.reading, plan.share.window.order is not None
-                records = (
-                    reading.with_offsets(acquired) if is_ordered else reading.up_to(acquired[-1].last)
-                )
+                records = reading.with_offsets(acquired) if is_ordered else reading.up_to(acquired[-1].last)
                 delivered[plan.share] = Delivered(records, acquired)
         return delivered
 

@@ -24,8 +24,8 @@ from headrace.broker.shares.spans import OffsetRange
 from headrace.records.keys import KeyHash
 
 WAITING_MAX = 100_000
-"""Records that may wait for earlier ones of their keys before the frontier stops: some 200 bytes each. Then further keys
-are not delivered either."""
+"""Records that may wait for earlier ones of their keys before the frontier stops: some 200 bytes each. Then no further
+keys are found."""
 
 
 class Missing:
