@@ -82,7 +82,9 @@ def test_request_of_several_clients_are_not_confused(
         Queue(topic, bootstrap=bootstrap) as other,
         working(open_queue(topic, group=group), upper),
     ):
-        replies = [queue.request_nowait(text, timeout=TIMEOUT_S) for queue, text in ((one, "a"), (other, "b"))]
+        replies = [
+            queue.request_nowait(text, timeout=TIMEOUT_S) for queue, text in ((one, "a"), (other, "b"))
+        ]
         assert [each.result(TIMEOUT_S).value for each in replies] == [b"A", b"B"]
         assert one.late_replies == other.late_replies == 0
 

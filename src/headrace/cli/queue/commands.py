@@ -16,6 +16,7 @@ from headrace.durations import parse_duration_ms
 from headrace.errors import HeadraceError
 from headrace.kafka.settings import client_settings
 from headrace.names import did_you_mean
+from headrace.printable import printable_lines
 
 if TYPE_CHECKING:
     from headrace.kafka.cluster import Cluster
@@ -217,7 +218,7 @@ def request(
     with Queue(topic, bootstrap=settings.bootstrap, timeout_s=settings.timeout_s) as queue:
         reply = queue.request(value, key=key, timeout=timeout_s)
     text = reply.value.decode(errors="replace")
-    show(RepliedRequest(topic=topic, reply=text), format, text)
+    show(RepliedRequest(topic=topic, reply=text), format, printable_lines(text.removesuffix("\n")))
 
 
 @app.command()

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING
 
 from headrace.cli.output import note
 from headrace.errors import HeadraceError
-from headrace.queue.errors import AlreadyAcknowledged
+from headrace.queue.errors import AlreadyAcknowledged, MessageNotStored
 
 if TYPE_CHECKING:
     from headrace.queue import Message
@@ -83,7 +83,11 @@ class Commands:
         try:
             if outcome == "accepted" and message.is_request:
                 reply.seek(0)
-                message.reply(reply.read())
+                try:
+                    message.reply(reply.read())
+                except MessageNotStored as error:  # it is too large, or the broker is unavailable
+                    message.reject(error.message)
+                    outcome = "rejected"
             elif outcome == "accepted":
                 message.accept()
             elif outcome == "released":
