@@ -73,10 +73,10 @@ def test_each_of_many_requests_gets_its_own_reply(
     assert (asker.late_replies, asker.duplicate_replies) == (0, 0)
 
 
-def test_request_of_several_clients_are_not_confused(
+def test_replies_of_several_clients_are_not_confused(
     bootstrap: str, open_queue: OpenQueue, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests_module.random, "randrange", lambda _: 0)
+    monkeypatch.setattr(requests_module, "reply_partitions", lambda _: 1)
     with (
         Queue(topic, bootstrap=bootstrap) as one,
         Queue(topic, bootstrap=bootstrap) as other,
