@@ -161,7 +161,7 @@ class KeyOrder:
         ahead = self._ahead[: min(last - first + 1, records_max)]
         keys = set(ahead)
         keys.discard(None)
-        is_free = keys.isdisjoint(self._busy) and keys.isdisjoint(self._lanes)
+        is_free = keys.isdisjoint(self._busy) and self._lanes.keys().isdisjoint(keys)
         if is_free and MISSING not in keys and not is_delayed:
             del self._ahead[: len(ahead)]
             self.frontier += len(ahead)
