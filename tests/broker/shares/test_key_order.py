@@ -91,9 +91,27 @@ def test_other_member_gets_only_records_of_other_keys() -> None:
     assert group.fetch("b") == [3]
     assert group.fetch("c") == []
     group.acknowledge(ACCEPT, 0, member="a")
-    assert group.fetch("c") == [2, 4]
+    assert group.fetch("c") == [2]
     group.acknowledge(ACCEPT, 1, member="a")
     assert group.fetch("b") == [5]
+    group.acknowledge(ACCEPT, 2, member="c")
+    assert group.fetch("d") == [4]
+
+
+def test_batch_of_which_all_keys_are_in_flight_waits_as_it_is() -> None:
+    group = Group([A, B, B, A, A, B, A, B, C, C, A, B], batch_records=4)
+    assert group.fetch("a", 4) == [0, 1, 2, 3]
+    assert group.fetch("b", 1) == [8], "another key is found behind it"
+    order = group.window.order
+    assert order is not None
+    assert (order.waiting_records, order.frontier) == (4, 9)
+    group.acknowledge(ACCEPT, 0, 1, 2, 3)
+    assert group.fetch("a") == [4, 5, 6, 7]
+    assert group.fetch("c") == []
+    group.acknowledge(ACCEPT, 4, 5, 6, 7)
+    group.acknowledge(ACCEPT, 8, member="b")
+    assert (order.waiting_records, order.frontier) == (0, 9), "nothing was free, so nothing was looked at"
+    assert group.fetch("c") == [9, 10, 11]
 
 
 def test_member_gets_all_records_of_a_key_in_order() -> None:
@@ -237,7 +255,7 @@ def test_waiting_record_outside_of_what_was_read_is_not_locked() -> None:
     order = KeyOrder(0)
     order.add_keys(0, [A, A, B, B])
     first, second = Hold(), Hold()
-    order.take_ahead(first, 3, 4)
+    order.take_ahead(first, [OffsetRange(0, 3)], 4)
     order.lock(first)
     for offset in range(4):
         order.release(offset, is_delayed=False)

@@ -62,7 +62,7 @@ class _Plan(Struct):
     records_max: int
     end_offset: int
     aborted: Sequence[tuple[int, int]]
-    frontier: int = LOG_END
+    progress: tuple[int, int, int] = (0, 0, 0)
     keys_from: int = LOG_END
     reading: Reading = field(default_factory=Reading)
     error: HeadraceError | OSError | None = None
@@ -123,7 +123,10 @@ class ShareFetches:
     def _has_advanced(self, plan: _Plan) -> bool:
         """Whether a group that is ordered by key has looked at records, and there are more."""
         coordinator, order = self._coordinator, plan.share.window.order
-        if order is None or order.frontier <= plan.frontier:
+        if order is None:
+            return False
+        progress = (order.frontier, order.decoded_to, order.freed)
+        if progress == plan.progress:
             return False
         return plan.share.has_more(coordinator.now_ms(), coordinator.config(plan.share))
 
@@ -167,7 +170,8 @@ class ShareFetches:
                 )
                 plan = _Plan(share, runs, records_max, end_offset, aborted)
                 if order is not None:
-                    plan.frontier, plan.keys_from = order.frontier, order.decoded_to
+                    plan.keys_from = order.decoded_to
+                    plan.progress = (order.frontier, order.decoded_to, order.freed)
                 plans.append(plan)
         return plans
 

@@ -5,16 +5,17 @@ fetch. So all records in flight of a key are with one member, and were handed to
 not ordered.
 
 What a fetch locks is a Hold. No two holds have a key in common, so sets of keys do most of the work, and a fetch of
-whole batches costs little more than reading their keys. Only records that wait for an earlier one are kept one by one:
-those that were released, and those whose key was in flight when the frontier passed them. Records from the frontier on
-were never looked at and need no memory. Pure: no log, no clock.
+whole batches costs little more than reading their keys. Batches of which every key is in flight wait as they are. Only
+records that wait in front of the frontier are kept one by one: those that were released, and those whose key was in
+flight when another record of their batch was delivered. Records whose keys were not read need no memory. Pure: no log,
+no clock.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -54,11 +55,38 @@ class Segment(OffsetRange, frozen=True, eq=False):
     hold: Hold
 
 
+class Chunk(Struct, eq=False):
+    """The keys of a batch that the frontier has not passed."""
+
+    first: int
+    hashes: Sequence[Ahead]
+    keys: set[Any]
+    """Without that of records that have none."""
+    has_others: bool
+    """Whether it has records without a key, or missing ones."""
+    is_blocked: bool = False
+    """Whether each of its keys is in flight, waits, or is in a batch before it."""
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.hashes)
+
+    @classmethod
+    def of(cls, first: int, hashes: Sequence[Ahead]) -> Chunk:
+        keys: set[Any] = set(hashes)
+        has_others = None in keys or MISSING in keys
+        keys.discard(None)
+        return cls(first, hashes, keys, has_others)
+
+
 class KeyOrder:
     def __init__(self, start_offset: int) -> None:
         self.frontier = start_offset
         """The first offset that was not looked at."""
-        self._ahead: list[Ahead] = []
+        # Batches from the frontier on whose keys are known.
+        self._ahead: list[Chunk] = []
+        self.freed = 0
+        """How often keys became free."""
         # Keys of locked records.
         self._busy: set[int] = set()
         self._segments: list[Segment] = []
@@ -81,9 +109,22 @@ class KeyOrder:
         return len(self._waiting) < WAITING_MAX
 
     @property
+    def may_search(self) -> bool:
+        return (
+            len(self._waiting) + self.decoded_to - self.frontier < WAITING_MAX
+            or self._first_open() is not None
+        )
+
+    @property
     def decoded_to(self) -> int:
         """The first offset whose key is not known."""
-        return self.frontier + len(self._ahead)
+        return self._ahead[-1].end if self._ahead else self.frontier
+
+    @property
+    def search_offset(self) -> int:
+        """Where to read on for records that may be delivered."""
+        chunk = self._first_open()
+        return self.decoded_to if chunk is None else chunk.first
 
     @property
     def has_ready(self) -> bool:
@@ -113,10 +154,13 @@ class KeyOrder:
 
     def add_keys(self, first: int, hashes: Sequence[Ahead]) -> None:
         """The keys of a batch, in the order of the log; what is known already is ignored, and a gap has no records."""
-        missing = first - self.decoded_to
-        if missing > 0:
-            self._ahead += [MISSING] * missing
-        self._ahead += hashes[-missing:] if missing < 0 else hashes
+        known = self.decoded_to
+        if first > known:
+            self._ahead.append(Chunk.of(known, [MISSING] * (first - known)))
+        elif first < known:
+            first, hashes = known, hashes[known - first :]
+        if hashes:
+            self._ahead.append(Chunk.of(first, hashes))
 
     # Locking
 
@@ -152,28 +196,60 @@ class KeyOrder:
             self._hold(hold, run.first, of_run, set(of_run))
         return runs
 
-    def take_ahead(self, hold: Hold, last: int, records_max: int, *, is_delayed: bool = False) -> list[Taken]:
-        """Move the frontier towards `last`, and lock at most `records_max` records; what happened to the offsets.
-
-        Its caller repeats it until the frontier stays.
+    def take_ahead(self, hold: Hold, covered: Sequence[OffsetRange], records_max: int) -> list[Taken]:
+        """Lock at most `records_max` records ahead of the frontier, within these ranges, and move the frontier behind
+        them; what happened to the offsets. The caller repeats it until the frontier stays.
         """
-        first = self.frontier
-        ahead = self._ahead[: min(last - first + 1, records_max)]
-        keys = set(ahead)
-        keys.discard(None)
-        is_free = keys.isdisjoint(self._busy) and self._lanes.keys().isdisjoint(keys)
-        if is_free and MISSING not in keys and not is_delayed:
-            del self._ahead[: len(ahead)]
-            self.frontier += len(ahead)
-            self._hold(hold, first, ahead, keys)  # type: ignore[arg-type]
-            return [Taken(first, self.frontier - 1, is_locked=True)]
-        return self._take_one_by_one(hold, ahead, is_delayed)
+        chunk = self._first_open()
+        if chunk is None:
+            return []
+        last = chunk.end - 1
+        if chunk.keys != {MISSING}:
+            index = bisect_right(covered, chunk.first, key=lambda each: each.first) - 1
+            if index < 0 or covered[index].last < chunk.first:
+                return []
+            last = min(last, covered[index].last)
+        while self._ahead[0] is not chunk:
+            blocked = self._ahead[0].hashes[: WAITING_MAX - len(self._waiting)]
+            if not blocked:
+                return []
+            for offset, key in enumerate(blocked, self.frontier):
+                self._wait(offset, key, is_delayed=False)  # type: ignore[arg-type]
+            self._pass(len(blocked))
+        return self.take_next(hold, last, records_max)
 
-    def _take_one_by_one(self, hold: Hold, ahead: Sequence[Ahead], is_delayed: bool) -> list[Taken]:
+    def take_next(self, hold: Hold, last: int, records_max: int, *, is_delayed: bool = False) -> list[Taken]:
+        """The same from the frontier on: up to `last`, and not behind its batch."""
+        part, keys = self._ahead[0].hashes, self._ahead[0].keys
+        count = min(last - self.frontier + 1, records_max)
+        if count < len(part):
+            part = part[:count]
+            keys = set(part)
+            keys.discard(None)
+        is_free = keys.isdisjoint(self._busy) and self._lanes.keys().isdisjoint(keys)
+        if not is_free or MISSING in keys or is_delayed:
+            return self._take_one_by_one(hold, part, is_delayed=is_delayed)
+        first = self.frontier
+        self._pass(len(part))
+        self._hold(hold, first, part, keys)  # type: ignore[arg-type]
+        return [Taken(first, self.frontier - 1, is_locked=True)]
+
+    def _first_open(self) -> Chunk | None:
+        """The first batch ahead with a record that may be delivered."""
+        for chunk in self._ahead:
+            if chunk.is_blocked:
+                continue
+            if not chunk.has_others and not (chunk.keys - self._busy).difference(self._lanes):
+                chunk.is_blocked = True
+                continue
+            return chunk
+        return None
+
+    def _take_one_by_one(self, hold: Hold, hashes: Sequence[Ahead], *, is_delayed: bool) -> list[Taken]:
         taken: list[Taken] = []
         run: list[KeyHash] = []
         first = self.frontier
-        for key in ahead:
+        for key in hashes:
             if isinstance(key, Missing):
                 self._end_run(hold, run, taken)
                 _append_missing(taken, self.frontier)
@@ -186,7 +262,8 @@ class KeyOrder:
                 break
             self.frontier += 1
         self._end_run(hold, run, taken)
-        del self._ahead[: self.frontier - first]
+        passed, self.frontier = self.frontier - first, first
+        self._pass(passed)
         return taken
 
     def _end_run(self, hold: Hold, run: list[KeyHash], taken: list[Taken]) -> None:
@@ -199,8 +276,17 @@ class KeyOrder:
 
     def skip_to(self, offset: int) -> None:
         """Records up to this offset are done, or deleted."""
-        del self._ahead[: max(offset - self.frontier, 0)]
-        self.frontier = max(self.frontier, offset)
+        if offset > self.frontier:
+            self._pass(offset - self.frontier)
+
+    def _pass(self, records: int) -> None:
+        """Move the frontier."""
+        self.frontier += records
+        while self._ahead and self._ahead[0].end <= self.frontier:
+            del self._ahead[0]
+        if self._ahead and self._ahead[0].first < self.frontier:
+            rest = self._ahead[0]
+            self._ahead[0] = Chunk.of(self.frontier, rest.hashes[self.frontier - rest.first :])
 
     def lock(self, hold: Hold) -> None:
         """The hold is complete: nothing of its keys is delivered until they are acknowledged."""
@@ -249,7 +335,10 @@ class KeyOrder:
             self._delayed.discard(old)
             if key is not None:
                 self._lanes[key].remove(old)
-                self._make_ready(key)
+                if not self._lanes[key]:
+                    del self._lanes[key]
+                if key not in self._busy:
+                    self._free((key,))
         if self._segments and self._segments[0].first < offset:
             self.finish(self._segments[0].first, offset - 1)
         self.skip_to(offset)
@@ -285,12 +374,21 @@ class KeyOrder:
                 hold.keys.discard(key)
                 self._free((key,))
 
-    def _free(self, keys: Iterable[int]) -> None:
+    def _free(self, keys: Collection[int]) -> None:
+        self.freed += 1
         self._busy.difference_update(keys)
+        ahead = set(keys)
         if self._lanes:
             for key in keys:
                 if key in self._lanes:
                     self._make_ready(key)
+                    ahead.discard(key)
+        for chunk in self._ahead:
+            if not ahead:
+                break
+            if not chunk.keys.isdisjoint(ahead):
+                chunk.is_blocked = False
+                ahead -= chunk.keys
 
     # Waiting records
 
@@ -311,11 +409,7 @@ class KeyOrder:
 
     def _make_ready(self, key: int) -> None:
         """Put the first record of a key into the heap."""
-        lane = self._lanes[key]
-        if lane:
-            heappush(self._ready, lane[0])
-        else:
-            del self._lanes[key]
+        heappush(self._ready, self._lanes[key][0])
 
     def _is_ready(self, offset: int) -> bool:
         if offset not in self._waiting or offset in self._delayed:

@@ -179,8 +179,9 @@ class Window:
             else:
                 return found
             records += 1
-        if records < records_max and order.may_advance and len(self.spans) < SPANS_MAX:
-            found.append(Run(order.frontier, LOG_END))
+        if records < records_max and order.may_search and len(self.spans) < SPANS_MAX:
+            first = order.frontier if order.frontier < self.end_offset else order.search_offset
+            found.append(Run(first, LOG_END))
         return found
 
     def acquire(
@@ -274,19 +275,20 @@ class Window:
         for run in order.take_waiting(hold, batches, records_max):
             for span in self.spans.overlapping(run.first, run.last):
                 lock(span)
-        end = min(batches[-1].last + 1, order.decoded_to) if batches else 0
-        while order.frontier < end and hold.records < ahead_max:
-            frontier = order.frontier
-            last, is_delayed = end - 1, False
-            if frontier < self.end_offset:
+        known_end = min(batches[-1].last + 1, order.decoded_to, self.end_offset) if batches else 0
+        while hold.records < ahead_max:
+            frontier, left = order.frontier, ahead_max - hold.records
+            if frontier < known_end:
                 # After a restart, or when a group becomes ordered: the window knows the record already.
-                span = self.spans.overlapping(frontier, last)[0]
-                last = span.last
+                span = self.spans.overlapping(frontier, known_end - 1)[0]
                 if span.state is not RecordState.AVAILABLE:
-                    order.skip_to(last + 1)
+                    order.skip_to(span.last + 1)
                     continue
-                is_delayed = span.until_ms > 0
-            taken = order.take_ahead(hold, last, ahead_max - hold.records, is_delayed=is_delayed)
+                taken = order.take_next(hold, span.last, left, is_delayed=span.until_ms > 0)
+            elif frontier < self.end_offset:
+                break
+            else:
+                taken = order.take_ahead(hold, batches, left)
             if order.frontier == frontier:
                 break
             if order.frontier > self.end_offset:
