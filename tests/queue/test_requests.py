@@ -8,10 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
+from headrace import Broker
+from headrace.kafka.cluster import Cluster
 from headrace.queue import (
     AlreadyAcknowledged,
     AsyncMessage,
@@ -322,3 +325,17 @@ def test_ordered_queue_replies_in_order(
         replies = [asker.request_nowait(str(number), key="k", timeout=TIMEOUT_S) for number in range(10)]
         assert [each.result(TIMEOUT_S).value for each in replies] == seen
     assert seen == [b"%d" % number for number in range(10)]
+
+
+def test_request_in_flight_survives_a_restart_of_the_broker(tmp_path: Path) -> None:
+    with Broker(str(tmp_path / "data"), port=0) as broker:
+        bootstrap = broker.bootstrap
+        Cluster(bootstrap, timeout_s=TIMEOUT_S).create_topic("prices", partitions=1)
+        asker = Queue("prices", bootstrap=bootstrap, config={"log_level": 0})
+        asker.open()
+        reply = asker.request_nowait("tea", timeout=TIMEOUT_S)
+        asker.flush()
+    with asker, Broker(str(tmp_path / "data"), port=int(bootstrap.rpartition(":")[2])):
+        with Queue("prices", group="pricing", bootstrap=bootstrap, config={"log_level": 0}) as worker:
+            take(worker, 1)[0].reply("3.20")
+        assert reply.result(TIMEOUT_S).value == b"3.20"

@@ -368,11 +368,14 @@ class KeyOrder:
             for each in hold.hashes:
                 hold.left.update(each)
         left = hold.left
+        freed = []
         for key in hashes[begin:stop]:
             left[key] -= 1
             if key is not None and left[key] == 0:
-                hold.keys.discard(key)
-                self._free((key,))
+                freed.append(key)
+        if freed:
+            hold.keys.difference_update(freed)
+            self._free(freed)
 
     def _free(self, keys: Collection[int]) -> None:
         self.freed += 1
