@@ -155,7 +155,9 @@ def test_late_reply_is_dropped_and_counted(
     asker: Queue, open_queue: OpenQueue, topic: str, group: str
 ) -> None:
     with open_queue(topic, group=group) as worker:
-        reply = asker.request_nowait("tea", timeout=1.0)
+        asker.put("the worker has joined")
+        take(worker, 1)[0].accept()
+        reply = asker.request_nowait("tea", timeout=1.5)
         (message,) = take(worker, 1)
         with pytest.raises(RequestTimedOut) as caught:
             reply.result(TIMEOUT_S)
