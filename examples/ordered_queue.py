@@ -12,7 +12,6 @@ from collections import defaultdict
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace import Broker
-from headrace.kafka.cluster import Cluster
 from headrace.queue import Message, Queue
 
 ORDERS, STEPS = 20, ("reserve", "pay", "pack", "ship")
@@ -33,8 +32,12 @@ def main() -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic("orders", 2)])["orders"].result(30)
         # The messages of a worker that is killed wait for this time.
-        lock = {"share.record.lock.duration.ms": "2000"}
-        Cluster(broker.bootstrap, timeout_s=30).alter_configs("group", "packers", lock)
+        alter = ["queue", "alter", "packers", "--config", "share.record.lock.duration.ms=2s"]
+        subprocess.run(
+            [sys.executable, "-m", "headrace", *alter, "--bootstrap", broker.bootstrap],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
         with Queue("orders", bootstrap=broker.bootstrap) as queue:
             for step in STEPS:
