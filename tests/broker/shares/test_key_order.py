@@ -457,4 +457,4 @@ class OrderMachine(RuleBasedStateMachine):
 
 
 TestOrderMachine = OrderMachine.TestCase
-TestOrderMachine.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+TestOrderMachine.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)

@@ -210,7 +210,7 @@ class KeyOrder:
                 return []
             last = min(last, covered[index].last)
         while self._ahead[0] is not chunk:
-            blocked = self._ahead[0].hashes[: WAITING_MAX - len(self._waiting)]
+            blocked = self._ahead[0].hashes[: max(WAITING_MAX - len(self._waiting), 0)]
             if not blocked:
                 return []
             for offset, key in enumerate(blocked, self.frontier):
