@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators bench-cdc fuzz explore docs docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc fuzz explore docs docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -20,6 +20,7 @@ help:
 	@echo "make explore         check the properties of hypothesis with other inputs than make test"
 	@echo "make bench-broker    measure the broker and Apache Kafka"
 	@echo "make bench-queue     measure queues and transactions, RabbitMQ and Apache Kafka"
+	@echo "make bench-ordered-queue  measure ordered queues and plain share groups"
 	@echo "make bench-pipeline  measure jobs, sinks and plain PySpark"
 	@echo "make bench-operators measure windows, joins and state, plain Spark and Flink SQL"
 	@echo "make bench-cdc       measure captures of PostgreSQL, COPY and Debezium"
@@ -74,6 +75,9 @@ bench-broker: setup
 
 bench-queue: setup
 	$(BIN)/python -m benchmarks.queue $(ARGS)
+
+bench-ordered-queue: setup
+	$(BIN)/python -m benchmarks.queue --only queue-ordered --json benchmarks/results/ordered-queue.json $(ARGS)
 
 bench-pipeline: setup
 	$(BIN)/python -m benchmarks.pipeline $(ARGS)

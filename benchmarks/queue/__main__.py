@@ -7,9 +7,10 @@ from benchmarks.queue.bench import FULL, QUICK, Bench, Subject
 from benchmarks.queue.subjects.backlog import Backlog
 from benchmarks.queue.subjects.locks import Locks
 from benchmarks.queue.subjects.messages import Messages
+from benchmarks.queue.subjects.ordered import Ordered
 from benchmarks.queue.subjects.transactions import Transactions
 
-SUBJECTS: tuple[type[Subject], ...] = (Messages, Transactions, Locks, Backlog)
+SUBJECTS: tuple[type[Subject], ...] = (Messages, Transactions, Locks, Backlog, Ordered)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from benchmarks.broker.load import create_topic
 from benchmarks.measurements import Side
 from benchmarks.queue.share_client import Load
 from benchmarks.queue.share_load import check_all_acknowledged_once, create_group, share_load
+from headrace.queue.group_settings import ORDER
 
 MESSAGE_BYTES = 100
 KAFKA_PROPERTIES = {
@@ -76,12 +77,14 @@ class Bench(bench.Bench):
         consumers: int = 1,
         rate: int = 0,
         linger_ms: int = 5,
+        keys: int = 0,
+        is_ordered: bool = False,
         is_new: bool = True,
     ) -> dict[str, float]:
         """Load a queue: the topic and the group `name` with one partition, which are created if the queue `is_new`."""
         if is_new:
             create_topic(broker.bootstrap, name)
-            create_group(broker.bootstrap, name)
+            create_group(broker.bootstrap, name, **({ORDER: "key"} if is_ordered else {}))
         load = Load(
             bootstrap=broker.bootstrap,
             topic=name,
@@ -91,6 +94,7 @@ class Bench(bench.Bench):
             message_bytes=MESSAGE_BYTES,
             rate=rate,
             linger_ms=linger_ms,
+            keys=keys,
         )
         figures = share_load(load)
         if is_new:

@@ -9,6 +9,7 @@ confirmed that. The time starts when every consumer has received a message. Prin
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import multiprocessing
 import struct
@@ -58,6 +59,8 @@ class Load:
     """Messages per second; 0 for as fast as possible."""
     linger_ms: int = 5
     """How long the producer waits for a fuller batch; 5 is librdkafka's default."""
+    keys: int = 0
+    """Different keys, each in its turn; 0 for messages without a key."""
 
 
 class Shared:
@@ -114,6 +117,7 @@ class Sender:
     def __init__(self, load: Load) -> None:
         self._load = load
         self._failed: list[KafkaError] = []
+        self._keys = itertools.cycle([f"key-{number}" for number in range(load.keys)] or [None])
         self._padding = b"x" * (load.message_bytes - _SENT_AT.size)
         self._producer = Producer(
             {
@@ -137,9 +141,10 @@ class Sender:
         produce, topic, padding = self._producer.produce, self._load.topic, self._padding
         for _ in range(count):
             value = _SENT_AT.pack(_Clock()) + padding
+            key = next(self._keys)
             while True:
                 try:
-                    produce(topic, value)
+                    produce(topic, value, key)
                     break
                 except BufferError:  # the limit of unconfirmed messages is reached
                     self._producer.poll(0.001)

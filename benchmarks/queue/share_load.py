@@ -33,10 +33,12 @@ CONFIG_PROBE_INTERVAL_S = 0.05
 
 def create_group(bootstrap: str, group: str, **configs: str) -> None:
     """Configure a group that starts at the first record. `record_lock_duration_ms` sets
-    `share.record.lock.duration.ms`."""
+    `share.record.lock.duration.ms`; names with a dot are used as they are."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS_ONLY})
     wanted = {"share.auto.offset.reset": "earliest"}
-    wanted |= {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
+    wanted |= {
+        name if "." in name else f"share.{name.replace('_', '.')}": value for name, value in configs.items()
+    }
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         for name, value in wanted.items()

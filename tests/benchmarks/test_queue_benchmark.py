@@ -63,6 +63,22 @@ def test_quick_run_measures_transactions_and_locks_of_headrace(tmp_path: Path) -
     assert rows["transactions-os"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(RUN_TIMEOUT_S + 30)
+def test_quick_run_measures_ordered_queues_and_plain_groups(tmp_path: Path) -> None:
+    results = tmp_path / "queue.json"
+    command = [sys.executable, "-m", "benchmarks.queue", "--quick", "--only", "queue-ordered"]
+    command += ["--json", str(results), "--workplace", str(tmp_path)]
+    run = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    rows = {row["row"]: row["sides"]["headrace"]["median"] for row in json.loads(results.read_text())["rows"]}
+    assert {"plain-1-10000", "ordered-1-10000", "ordered-4-10000", "ordered-1-100"} <= set(rows)
+    assert all(median > 0 for median in rows.values())
+
+
 @pytest.mark.parametrize(("unit", "ratio"), [(Unit.MESSAGES_PER_S, 0.5), (Unit.MILLISECONDS, 2.0)])
 def test_best_peer_has_the_highest_rate_or_the_lowest_latency(unit: Unit, ratio: float) -> None:
     row = Row(key="r", what="r", unit=unit, goals=(Goal(at_least=1.0, against_best=True),))

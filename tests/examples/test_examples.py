@@ -78,6 +78,11 @@ SHOWS: dict[str, list[str]] = {
         "20 of them count, for 20 orders",
     ],
     "queue_asyncio.py": ["200 pages are stored, the last one as pages-0@199", "200 pages are fetched"],
+    "ordered_queue.py": ["20 of 20 orders went through reserve, pay, pack, ship, in this order"],
+    "queue_requests.py": [
+        "no worker of any group reads prices",
+        "another one replies 640\n100 replies: 544500\nprices rejected the request: KeyError: 'gold'",
+    ],
     "queue_run.py": ["made: 36\nnot an image: 4\nstorage was busy: 10\nstopped by SIGTERM"],
     "queue_worker.py": ["30 messages are stored", "accepted: 27", "released: 9", "rejected: 3"],
     "dead_letters.py": [

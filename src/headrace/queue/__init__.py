@@ -24,13 +24,17 @@ if TYPE_CHECKING:
     from headrace.queue.errors import (
         AcknowledgementLost,
         AlreadyAcknowledged,
+        HandlerFailed,
         MessageNotStored,
+        NotARequest,
         QueueError,
         QueueUnusable,
+        RequestTimedOut,
     )
     from headrace.queue.letters import DeadLetter
     from headrace.queue.message import Message, MessageId
     from headrace.queue.queue import Queue, QueueOptions, StartAt
+    from headrace.queue.requests import Reply
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -41,12 +45,16 @@ else:
                 "AcknowledgementLost",
                 "MessageNotStored",
                 "AlreadyAcknowledged",
+                "HandlerFailed",
+                "NotARequest",
                 "QueueError",
                 "QueueUnusable",
+                "RequestTimedOut",
             ),
             "letters": ("DeadLetter",),
             "message": ("Message", "MessageId"),
             "queue": ("StartAt", "Queue", "QueueOptions"),
+            "requests": ("Reply",),
         },
     )
 
@@ -58,15 +66,19 @@ __all__ = [
     "DeadLetter",
     "DeadLetters",
     "Discarded",
+    "HandlerFailed",
     "Message",
     "MessageId",
     "MessageNotStored",
     "NoDeadLetters",
+    "NotARequest",
     "Queue",
     "QueueError",
     "QueueOptions",
     "QueueUnusable",
     "Redriven",
+    "Reply",
+    "RequestTimedOut",
     "StartAt",
     "matching",
 ]

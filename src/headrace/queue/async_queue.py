@@ -12,10 +12,11 @@ from typing import Self, TypeVar, Unpack
 
 from confluent_kafka import AcknowledgeType
 
-from headrace.queue.errors import QueueUnusable
+from headrace.queue.errors import QueueUnusable, RequestTimedOut
 from headrace.queue.message import Delivery, Errors, Message, MessageId
 from headrace.queue.outbox import FULL_S, Headers
-from headrace.queue.queue import RUN_MEMBERS_MAX, Queue, QueueOptions
+from headrace.queue.queue import RUN_MEMBERS_MAX, TIMEOUT_S, Queue, QueueOptions
+from headrace.queue.requests import Reply
 from headrace.queue.runner import LOOK_S, Allowance, raise_or_log, stopped_by_signals
 
 CALLERS = 8
@@ -49,6 +50,10 @@ class AsyncMessage(Delivery):
     async def reject(self, reason: str = "") -> None:
         """Never: it is not redelivered, and becomes a dead letter of the group, with the reason."""
         await self._acknowledge(AcknowledgeType.REJECT, reason)
+
+    async def reply(self, value: bytes | str | None = b"") -> None:
+        """Reply to a request, and accept it when the reply is stored. Raises as `Message.reply` does."""
+        await self._queue.in_thread(lambda: self._message.reply(value))
 
     @asynccontextmanager
     async def process(self, *, reject_on: Errors = ()) -> AsyncIterator[None]:
@@ -262,6 +267,41 @@ class AsyncQueue:
             except BufferError:
                 await asyncio.sleep(FULL_S)
 
+    async def request(
+        self,
+        value: bytes | str,
+        *,
+        timeout: float = TIMEOUT_S,  # noqa: ASYNC109 (workers get it, too)
+        key: bytes | str | None = None,
+        headers: Headers = (),
+        topic: str | None = None,
+    ) -> Reply:
+        """Write a message that asks for a reply, and wait for it. Raises as `Queue.request` does.
+
+        `asyncio.gather` of several does not wait for each in turn. A request that is cancelled is forgotten: its reply
+        is dropped.
+        """
+        self._require_open()
+        name = await self.in_thread(lambda: self._queue.topic_of_put(topic))
+        reply = await self.in_thread(
+            lambda: self._queue.request_nowait(value, timeout=timeout, key=key, headers=headers, topic=name)
+        )
+        try:
+            return await asyncio.wrap_future(reply)
+        except RequestTimedOut as timed_out:
+            error = timed_out
+        raise await self.in_thread(lambda: self._queue.explain(error, name))
+
+    @property
+    def late_replies(self) -> int:
+        """Replies that were read after the time-out of their request, and dropped."""
+        return self._queue.late_replies
+
+    @property
+    def duplicate_replies(self) -> int:
+        """Second replies to a request, which were dropped: the first one counts."""
+        return self._queue.duplicate_replies
+
     # In flight
 
     async def flush(self) -> None:
@@ -289,7 +329,9 @@ async def _handle(
 ) -> None:
     failure: BaseException | None = None
     try:
-        await handler(message)
+        result = await handler(message)
+        if message.is_request and not message.is_acknowledged:
+            await message.reply(result)  # type: ignore[arg-type]  # it is checked there
     except BaseException as error:
         failure = error
     await message.acknowledge_by(failure, reject_on)

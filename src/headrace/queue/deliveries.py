@@ -2,6 +2,9 @@
 
 One or more members of a share group fetch messages in batches; threads take them one by one. A thread uses a member
 under one lock, except while it polls: no other thread uses a member that is polled.
+
+In an ordered group the broker delivers all messages in flight of a key to one member, in order. Here they are taken one
+after the other: the next one when the last one is acknowledged. If it is released, those behind it go back, too.
 """
 
 from __future__ import annotations
@@ -15,12 +18,18 @@ from typing import Any
 
 from confluent_kafka import AcknowledgeType
 
-from headrace.queue.errors import AcknowledgementLost, AlreadyAcknowledged
+from headrace.clock import SystemClock
+from headrace.queue.errors import AcknowledgementLost, AlreadyAcknowledged, NotARequest
 from headrace.queue.member import SERVE_S, Member
 from headrace.queue.message import Message
 from headrace.queue.rejections import Rejections
+from headrace.queue.replies import Replies
+from headrace.queue.reply_to import content, reply_to
 
 logger = logging.getLogger("headrace.queue")
+
+_Lane = tuple[str, int, bytes]
+"""Topic, partition and key."""
 
 POLL_S_MAX = 0.25
 """The longest that `stop()` from another thread waits; the broker answers as soon as it has a message."""
@@ -34,8 +43,10 @@ class Deliveries:
         *,
         topics: Callable[[], Sequence[str]],
         rejections: Rejections,
+        replies: Replies,
         prefetch: int,
         members: int,
+        is_ordered: bool,
         lock_s: float,
         timeout_s: float,
     ) -> None:
@@ -48,6 +59,9 @@ class Deliveries:
         }
         self._topics = topics
         self._rejections = rejections
+        self._replies = replies
+        self.expired_requests = 0
+        """Requests that were accepted without processing them, because nobody waits for their replies."""
         self._prefetch = prefetch
         self._timeout_s = timeout_s
         self._changed = threading.Condition()
@@ -55,6 +69,8 @@ class Deliveries:
         self._members: list[Member] = []
         self._polling: set[Member] = set()
         self._ready: deque[Message] = deque()
+        self._is_ordered = is_ordered
+        self._lanes_at_work: set[_Lane] = set()
         self._lost_reported = 0
         self._is_open, self._is_stopped = True, False
         self.members_max = members
@@ -97,7 +113,7 @@ class Deliveries:
             with self._changed:
                 if self._is_stopped:
                     break  # another thread may have closed the idle members already
-                message = self._take_ready()
+                message = self._take_wanted()
                 if message is not None:
                     return message
                 member = self._idle_member()
@@ -108,7 +124,7 @@ class Deliveries:
             if member is not None:
                 self._fill(member, left_s)
                 with self._changed:
-                    message = self._take_ready()
+                    message = self._take_wanted()
                 if message is not None:
                     return message
             if deadline_s is not None and time.monotonic() >= deadline_s:
@@ -122,14 +138,51 @@ class Deliveries:
         with self._changed:
             if self._is_open:
                 self._ready.appendleft(message)
+                self._leave_lane(message)
                 self._changed.notify_all()
 
+    def _take_wanted(self) -> Message | None:
+        """The next message, without requests whose time is over."""
+        while (message := self._take_ready()) is not None:
+            to = reply_to(message.headers)
+            if to is None or to.deadline_ms > SystemClock().now_ms():
+                break
+            logger.info("request %s in %s is over its deadline, and dropped", to.request_id, message.id)
+            self.expired_requests += 1
+            self.acknowledge(message, AcknowledgeType.ACCEPT, "")
+        return message
+
     def _take_ready(self) -> Message | None:
-        """The next message whose lock has not timed out here."""
+        """The next message whose lock has not timed out here, and whose key no other worker processes."""
         now_s = time.monotonic()
         while self._ready and self._ready[0].locked_until_s <= now_s:
             self._drop_expired(now_s)
-        return self._ready.popleft() if self._ready else None
+        if not self._is_ordered:
+            return self._ready.popleft() if self._ready else None
+        for place, message in enumerate(self._ready):
+            lane = _lane(message)
+            if lane is None or lane not in self._lanes_at_work:
+                if message.locked_until_s <= now_s:
+                    self._drop_expired(now_s)
+                    return self._take_ready()
+                del self._ready[place]
+                if lane is not None:
+                    self._lanes_at_work.add(lane)
+                return message
+        return None
+
+    def _leave_lane(self, message: Message) -> None:
+        if self._is_ordered and (lane := _lane(message)) is not None:
+            self._lanes_at_work.discard(lane)
+
+    def _release_behind(self, message: Message) -> None:
+        """The messages of its key that the member has would overtake it."""
+        lane = _lane(message)
+        behind = [each for each in self._ready if lane is not None and _lane(each) == lane]
+        for each in behind:
+            self._ready.remove(each)
+            each.is_acknowledged = True
+            each.member.acknowledge(each.raw, AcknowledgeType.RELEASE)
 
     def _drop_expired(self, now_s: float) -> None:
         """The broker redelivers them to another worker: processing them here too would duplicate the work."""
@@ -195,6 +248,8 @@ class Deliveries:
                 reason = reason or f"delivery limit of {message.delivery_count} reached"
         if is_final:
             self._rejections.prepare(message, reason)
+            if (to := reply_to(message.headers)) is not None:
+                self._replies.send_error(to, reason)
         with self._changed:
             self._require_held(message)
             member = message.member
@@ -204,12 +259,28 @@ class Deliveries:
                 member.flush(self._timeout_s)
             message.is_acknowledged = True
             member.acknowledge(message.raw, how)
+            if self._is_ordered:
+                if how is AcknowledgeType.RELEASE:
+                    self._release_behind(message)
+                self._leave_lane(message)
             if is_late:
                 member.flush(self._timeout_s)
             elif member.has_waiting and not self._has_waiting.is_set():
                 self._has_waiting.set()
-            if member.held == 0:
+            if member.held == 0 or self._is_ordered:
                 self._changed.notify_all()
+
+    def reply(self, message: Message, value: bytes | str | None) -> None:
+        """Write the reply to a request, and accept the request."""
+        self._require_held(message)
+        to = reply_to(message.headers)
+        if to is None:
+            raise NotARequest(
+                f"{message.id} does not ask for a reply",
+                hint="accept it; Queue.request sends messages that do",
+            )
+        self._replies.send(to, content(value))
+        self.acknowledge(message, AcknowledgeType.ACCEPT, "")
 
     def flush(self, timeout: float) -> None:
         """Wait until the broker has answered every acknowledgement; raises AcknowledgementLost if it rejected some."""
@@ -256,3 +327,9 @@ class Deliveries:
             raise AlreadyAcknowledged(f"{message.id} was accepted, released or rejected already")
         if not self._is_open:
             raise AlreadyAcknowledged(f"{message.id} was released when its queue was closed")
+
+
+def _lane(message: Message) -> _Lane | None:
+    """None for a message without a key, which is not ordered."""
+    key = message.key
+    return None if key is None else (message.topic, message.partition, key)

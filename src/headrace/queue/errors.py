@@ -37,6 +37,18 @@ class MessageNotStored(QueueError):
     """A message that was put is not confirmed: the broker rejected it, or did not answer in time."""
 
 
+class NotARequest(QueueError):
+    """A reply to a message that does not ask for one."""
+
+
+class RequestTimedOut(QueueError):
+    """No reply was read in time. The request may have been processed."""
+
+
+class HandlerFailed(QueueError):
+    """A worker rejected the request, or failed at its last delivery."""
+
+
 @contextlib.contextmanager
 def queue_errors() -> Iterator[None]:
     """Turn failed requests into QueueUnusable."""

@@ -23,6 +23,8 @@ DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 DEAD_LETTER_COPY = "errors.deadletterqueue.copy.record.enable"
 # Only Headrace's broker has it, and so only a broker that has it reads reasons.
 RETRY_BACKOFF = "headrace.share.retry.backoff.ms"
+ORDER = "headrace.share.order"
+ORDER_BY_KEY = "key"
 
 VISIBLE_TIMEOUT_S = 10.0
 """Apache Kafka's nodes apply a change a moment after it was accepted; a group that joins earlier starts elsewhere."""
@@ -50,6 +52,11 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
     def has_dead_letters(self) -> bool:
         """Whether the broker itself can write dead letters."""
         return DEAD_LETTER_TOPIC in self.values
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the broker delivers the messages of a key in order, to one worker at a time."""
+        return self.values.get(ORDER) == ORDER_BY_KEY
 
     @property
     def takes_reasons(self) -> bool:

@@ -12,6 +12,7 @@ from confluent_kafka import AcknowledgeType
 from msgspec import Struct
 
 from headrace.queue.errors import AlreadyAcknowledged
+from headrace.queue.reply_to import reply_to
 
 if TYPE_CHECKING:
     from confluent_kafka import Message as KafkaMessage
@@ -34,6 +35,8 @@ class MessageId(Struct, frozen=True):
 
 class Acknowledges(Protocol):
     def acknowledge(self, message: Message, how: AcknowledgeType, reason: str) -> None: ...
+
+    def reply(self, message: Message, value: bytes | str | None) -> None: ...
 
 
 Errors = type[BaseException] | tuple[type[BaseException], ...]
@@ -106,6 +109,11 @@ class Delivery:
         """Which delivery this is: 1 is the first."""
         return self._raw.delivery_count() or 1
 
+    @property
+    def is_request(self) -> bool:
+        """Whether somebody waits for a reply: it was sent by `Queue.request`."""
+        return reply_to(self.headers) is not None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id}, delivery_count={self.delivery_count})"
 
@@ -139,6 +147,14 @@ class Message(Delivery):
     def reject(self, reason: str = "") -> None:
         """Never: it is not redelivered, and becomes a dead letter of the group, with the reason."""
         self.acknowledge(AcknowledgeType.REJECT, reason)
+
+    def reply(self, value: bytes | str | None = b"") -> None:
+        """Reply to a request, and accept it when the reply is stored.
+
+        Raises NotARequest if nobody waits for a reply, AlreadyAcknowledged if it has one, and MessageNotStored if the
+        reply can't be stored; then the request is not accepted either.
+        """
+        self._queue.reply(self, value)
 
     @contextmanager
     def process(self, *, reject_on: Errors = ()) -> Iterator[None]:

@@ -14,16 +14,22 @@ from headrace.dead_letters import dead_letter_topic
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.settings import client_config, require_broker
 from headrace.queue.deliveries import Deliveries
-from headrace.queue.errors import MessageNotStored, QueueUnusable, queue_errors
+from headrace.queue.errors import MessageNotStored, QueueUnusable, RequestTimedOut, queue_errors
 from headrace.queue.group_settings import (
     DEAD_LETTER_COPY,
     DEAD_LETTER_TOPIC,
     OFFSET_RESET,
+    ORDER,
+    ORDER_BY_KEY,
+    GroupSettings,
     ensure_settings,
 )
 from headrace.queue.message import Errors, Message, MessageId
 from headrace.queue.outbox import Headers, Outbox
 from headrace.queue.rejections import Rejections
+from headrace.queue.replies import Replies
+from headrace.queue.reply_to import content
+from headrace.queue.requests import Reply, Requests
 from headrace.queue.runner import Allowance, Runner, raise_or_log, stopped_by_signals
 from headrace.queue.topics import MatchingTopics
 
@@ -55,6 +61,7 @@ class QueueOptions(TypedDict, total=False):
     members: int
     start: StartAt
     dead_letters: str | None
+    ordered: bool
     config: Mapping[str, Any] | None
     timeout_s: float
 
@@ -82,6 +89,8 @@ class Queue:
     start             where a new group starts: "earliest" (default) or "latest". A group that has the setting keeps it.
     dead_letters      the topic for rejected messages, `dlq.GROUP` by default; "" for none. A group that has the setting
                       keeps it.
+    ordered           whether messages of a key are delivered in order, to one worker at a time; a message that is
+                      released holds back its key only. Needs Headrace's broker, and holds for all workers of the group.
     config            more settings for confluent-kafka's clients, such as those for TLS
     """
 
@@ -95,6 +104,7 @@ class Queue:
         members: int = 1,
         start: StartAt = "earliest",
         dead_letters: str | None = None,
+        ordered: bool = False,
         config: Mapping[str, Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
@@ -118,11 +128,13 @@ class Queue:
         self.bootstrap: str = self._client_config["bootstrap.servers"]
         self._cluster = Cluster(self.bootstrap, timeout_s=timeout_s, config=config)
         self._start = start
+        self._is_ordered = ordered
         self._dead_letter_topic = dead_letter_topic(group) if dead_letters is None else dead_letters
         self._is_open = self._is_stopped = self._is_closed = False
         self._deliveries: Deliveries | None = None
         self._outbox = Outbox(self._client_config, timeout_s)
         self._put_failures: list[MessageNotStored] = []
+        self._requests = Requests(self._cluster, self._outbox, self._client_config)
 
     # Opening and closing
 
@@ -158,7 +170,11 @@ class Queue:
         if self._dead_letter_topic:
             wanted[DEAD_LETTER_TOPIC] = self._dead_letter_topic
             wanted[DEAD_LETTER_COPY] = "true"
+        if self._is_ordered:
+            wanted[ORDER] = ORDER_BY_KEY
         settings = ensure_settings(self._cluster, self.group, wanted)
+        if self._is_ordered:
+            _require_order(self.group, settings)
         rejections = Rejections(
             self._cluster,
             self._outbox,
@@ -171,8 +187,10 @@ class Queue:
             {**self._client_config, "log_level": self._member_log_level},
             topics=self._current_topics(),
             rejections=rejections,
+            replies=Replies(self._outbox),
             prefetch=self._prefetch,
             members=self._members,
+            is_ordered=settings.is_ordered,
             lock_s=settings.lock_s,
             timeout_s=self._timeout_s,
         )
@@ -195,6 +213,7 @@ class Queue:
         self._is_open, self._is_closed = False, True
         if self._deliveries is not None:
             self._deliveries.close()
+        self._requests.close()
         self._outbox.close()
         if self._put_failures:
             logger.error("%d messages were not stored: %s", len(self._put_failures), self._put_failures[0])
@@ -232,10 +251,10 @@ class Queue:
     ) -> None:
         """Call `handler` with each message, in `concurrency` threads, until SIGTERM, Ctrl-C or `stop()`.
 
-        A message is accepted when the handler returns. If the handler raises, the message is released, so that it is
-        redelivered until the group's delivery limit makes it a dead letter; an error in `reject_on` makes it one at
-        once. In both cases the error is logged and is the letter's reason. A handler may acknowledge the message
-        itself.
+        A message is accepted when the handler returns; what it returns is the reply to a request. If the handler
+        raises, the message is released, so that it is redelivered until the group's delivery limit makes it a dead
+        letter; an error in `reject_on` makes it one at once. In both cases the error is logged and is the letter's
+        reason, and the reply to a request. A handler may acknowledge the message itself.
 
         After the first signal, running handlers finish and this returns. A second one does what it does without a
         queue: Ctrl-C raises KeyboardInterrupt, and the messages in flight are released. Signals reach the main thread
@@ -297,6 +316,65 @@ class Queue:
     ) -> Future[MessageId]:
         return self._outbox.send_when_room(self.topic_of_put(topic), value, key, headers)
 
+    # Requests
+
+    def request(
+        self,
+        value: bytes | str,
+        *,
+        timeout: float = TIMEOUT_S,
+        key: bytes | str | None = None,
+        headers: Headers = (),
+        topic: str | None = None,
+    ) -> Reply:
+        """Write a message that asks for a reply, and wait for the reply of the worker that processes it.
+
+        Raises RequestTimedOut if there is none within `timeout` seconds: workers skip the request from then on, and a
+        reply that comes later is dropped. Raises HandlerFailed if the worker rejected the request, and MessageNotStored
+        if it was not stored. Any number of threads may wait for replies at the same time.
+        """
+        topic = self.topic_of_put(topic)
+        reply = self.request_nowait(value, timeout=timeout, key=key, headers=headers, topic=topic)
+        try:
+            return reply.result()
+        except RequestTimedOut as error:
+            raise self.explain(error, topic) from None
+
+    def request_nowait(
+        self,
+        value: bytes | str,
+        *,
+        timeout: float = TIMEOUT_S,
+        key: bytes | str | None = None,
+        headers: Headers = (),
+        topic: str | None = None,
+    ) -> Future[Reply]:
+        """Write a message that asks for a reply, without waiting: the future has the reply, or the error."""
+        if timeout <= 0:
+            raise QueueUnusable(f"timeout={timeout:g} is not above 0", hint="request(…, timeout=30)")
+        return self._requests.send(
+            self.topic_of_put(topic), content(value), key=key, headers=headers, timeout_s=timeout
+        )
+
+    def explain(self, error: RequestTimedOut, topic: str) -> RequestTimedOut:
+        """The same error, with the hint that no worker reads the topic if that is so."""
+        return self._requests.explain(error, topic)
+
+    @property
+    def late_replies(self) -> int:
+        """Replies that were read after the time-out of their request, and dropped."""
+        return self._requests.late
+
+    @property
+    def duplicate_replies(self) -> int:
+        """Second replies to a request, which were dropped: the first one counts."""
+        return self._requests.duplicate
+
+    @property
+    def expired_requests(self) -> int:
+        """Requests that this queue accepted without processing them, because nobody waited for a reply any more."""
+        return 0 if self._deliveries is None else self._deliveries.expired_requests
+
     def topic_of_put(self, topic: str | None) -> str:
         """The topic of a message; a topic that the queue does not read must exist, which is checked once."""
         if not self._is_open:
@@ -353,10 +431,25 @@ class Queue:
         return 0 if self._deliveries is None else self._deliveries.lost
 
 
+def _require_order(group: str, settings: GroupSettings) -> None:
+    if ORDER not in settings.values:
+        raise QueueUnusable(
+            f"group {group} can't be ordered: the broker does not order messages by key",
+            hint="ordered queues need Headrace's broker; on Apache Kafka use a consumer group",
+        )
+    if not settings.is_ordered:
+        raise QueueUnusable(
+            f"group {group} is not ordered: its setting {ORDER} is {settings.values[ORDER]}",
+            hint=f"headrace queue alter {group} --config {ORDER}={ORDER_BY_KEY}",
+        )
+
+
 def _handle(message: Message, handler: Callable[[Message], object], reject_on: Errors) -> None:
     failure: BaseException | None = None
     try:
-        handler(message)
+        result = handler(message)
+        if message.is_request and not message.is_acknowledged:
+            message.reply(result)  # type: ignore[arg-type]  # it is checked there
     except BaseException as error:
         failure = error
     message.acknowledge_by(failure, reject_on)

@@ -12,6 +12,8 @@ from headrace.broker.parts import Parts
 from headrace.broker.shares.fetching import RECORDS_ENOUGH, Delivered, Wanted
 from headrace.broker.shares.sessions import SessionKey
 from headrace.broker.shares.share_partition import SharePartition
+from headrace.broker.shares.window import Acknowledgement, AcknowledgeType
+from headrace.testing.manual_clock import ManualClock
 from tests.broker.requests import NOW_MS, batch
 from tests.broker.state_topics import parts_in
 
@@ -38,8 +40,10 @@ class Fetching:
 
 
 @asynccontextmanager
-async def fetching(folder: Path, partitions: int = 1) -> AsyncIterator[Fetching]:
-    with parts_in(folder) as parts:
+async def fetching(
+    folder: Path, partitions: int = 1, clock: ManualClock | None = None
+) -> AsyncIterator[Fetching]:
+    with parts_in(folder, clock=clock) as parts:
         parts.shares.load()
         await parts.shares.ready()
         topic = parts.topics.create("a", partitions, {})
@@ -108,5 +112,66 @@ def test_waiting_fetch_ends_with_its_session(tmp_path: Path) -> None:
             share.append(0, 1)
             assert await waiting == {}
             assert locked(await share.fetch("n")) == {0: [(0, 0)]}
+
+    asyncio.run(scenario())
+
+
+def append_keys(share: Fetching, *keys: bytes) -> None:
+    for key in keys:
+        share.shares[0].partition.append(batch(b"x", key=key), now_ms=NOW_MS)
+
+
+def order_by_key(share: Fetching, lock_ms: int = 30_000) -> None:
+    share.parts.group_configs.replace(
+        {"g": {"headrace.share.order": "key", "share.record.lock.duration.ms": str(lock_ms)}}
+    )
+
+
+def test_ordered_fetch_looks_for_a_key_that_is_not_in_flight(tmp_path: Path) -> None:
+    """Thousands of messages of the key in flight are in front of it."""
+
+    async def scenario() -> None:
+        async with fetching(tmp_path) as share:
+            order_by_key(share)
+            append_keys(share, *[b"a"] * 2500, b"b")
+            assert locked(await share.fetch("m", records_max=1, is_strict=True)) == {0: [(0, 0)]}
+            assert locked(await share.fetch("n", records_max=1, is_strict=True)) == {0: [(2500, 2500)]}
+            assert await share.fetch("o") == {}
+
+    asyncio.run(scenario())
+
+
+def test_ordered_fetch_is_woken_when_a_key_is_free_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with fetching(tmp_path) as share:
+            order_by_key(share)
+            append_keys(share, b"a", b"a")
+            assert locked(await share.fetch("m", records_max=1, is_strict=True)) == {0: [(0, 0)]}
+            waiting = asyncio.ensure_future(share.fetch("n", wait_ms=FOREVER_MS))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            accepted = [Acknowledgement(0, 0, AcknowledgeType.ACCEPT)]
+            share.parts.shares.acknowledge(share.shares[0], accepted, member_id="m")
+            assert locked(await waiting) == {0: [(1, 1)]}
+
+    asyncio.run(scenario())
+
+
+def test_lock_of_an_ordered_group_outlives_the_connection(tmp_path: Path) -> None:
+    """The member may still be at work; a plain group releases its records immediately."""
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with fetching(tmp_path, clock=clock) as share:
+            order_by_key(share, lock_ms=200)
+            append_keys(share, b"a", b"a", b"b")
+            await share.fetch("m", records_max=1, is_strict=True)
+            share.parts.shares.member_left("g", "m", is_orderly=False)
+            assert locked(await share.fetch("n")) == {0: [(2, 2)]}
+            clock.advance_ms(200)
+            share.parts.shares.run_due_timers()
+            assert locked(await share.fetch("o")) == {0: [(0, 0), (1, 1), (2, 2)]}
+            share.parts.shares.member_left("g", "o", is_orderly=True)
+            assert locked(await share.fetch("p")) == {0: [(0, 0), (1, 1), (2, 2)]}
 
     asyncio.run(scenario())

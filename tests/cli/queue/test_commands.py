@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 from headrace.queue import Queue
 from tests.cli.conftest import Headrace
@@ -44,6 +45,25 @@ def test_describe_shows_members_and_on_headrace_the_messages_in_flight_of_each(
     assert described["in_flight"] == (1 if is_ours else None)
     assert described["redelivered"] == (1 if is_ours else None)
     assert "stable, 1 members" in shown
+
+
+def test_request_prints_the_reply_or_the_reason(headrace: Headrace, bootstrap: str, half_done: str) -> None:
+    late = headrace("queue", "request", half_done, "tea", "--timeout", "200ms", code=1)
+    assert f"no reply from {half_done} within 0.2 s" in late.err
+    assert "no worker of any group reads" in late.err
+
+    # The group also gets the messages that the topic has already.
+    queue = Queue(half_done, group=f"{half_done}-replies", bootstrap=bootstrap)
+    worker = threading.Thread(target=queue.run, args=(lambda message: message.value.upper() + b"\x1b[31m",))
+    worker.start()
+    try:
+        assert headrace("queue", "request", half_done, "tea").out == "TEA\\x1b[31m\n"
+        shown = headrace("queue", "request", half_done, "tea", "--key", "k", "--format", "json").out
+    finally:
+        queue.stop()
+        worker.join(TIMEOUT_S)
+    assert json.loads(shown) == {"topic": half_done, "reply": "TEA\x1b[31m"}
+    assert json_problems("queue request", shown) == []
 
 
 def test_missing_group_is_an_error(headrace: Headrace, name: str) -> None:

@@ -16,6 +16,7 @@ from headrace.kafka.cluster import Cluster
 from headrace.queue import Queue
 from tests.cli.conftest import Headrace, next_line, started
 from tests.cli.queue.conftest import TIMEOUT_S
+from tests.compatibility.brokers import BrokerUnderTest
 
 SIGNAL_S = 1.0
 """Within which a process on a busy machine has handled a signal; nothing that it prints shows it."""
@@ -159,3 +160,27 @@ def test_missing_topic_is_rejected(headrace: Headrace, name: str) -> None:
 
 def test_call_without_a_command_is_wrong_usage(headrace: Headrace, name: str) -> None:
     assert "give a command" in headrace("work", name, "--group", name, code=2).err
+
+
+def test_ordered_pool_makes_its_group_ordered(
+    headrace: Headrace, producer: Producer, topic: str, script: str, broker: BrokerUnderTest
+) -> None:
+    if broker.kind != "headrace":
+        pytest.skip("only Headrace's broker orders messages by key")
+    send(producer, topic, "sleep 0.1; echo first", "echo second", key="k")
+    options = ("--group", topic, "--ordered", "--concurrency", "2", "--count", "2")
+    assert headrace("work", topic, *options, "--", script).out == "first\nsecond\n"
+    assert "ordered by key" in headrace("queue", "describe", topic).out
+
+
+def test_request_gets_the_output_of_the_command(
+    headrace: Headrace, environment: dict[str, str], topic: str, script: str
+) -> None:
+    arguments = ("work", topic, "--group", topic, "--count", "2", "--", script)
+    with started(*arguments, environment=environment) as work:
+        assert headrace("queue", "request", topic, "echo 17").out == "17\n"
+        failed = headrace("queue", "request", topic, "echo no such item >&2; exit 1", code=1)
+        assert "rejected the request: no such item" in failed.err
+        out, err = work.communicate(timeout=TIMEOUT_S)
+    assert (out, work.returncode) == ("", 0), "the output is the reply"
+    assert "1 accepted, 0 released, 1 rejected" in err

@@ -15,8 +15,9 @@ from confluent_kafka import Message as KafkaMessage
 
 from headrace.cli.queue.work_command import ENVIRONMENT_VALUE_BYTES_MAX, Commands, environment
 from headrace.errors import HeadraceError
-from headrace.queue import AlreadyAcknowledged, Message
+from headrace.queue import AlreadyAcknowledged, Message, MessageNotStored
 from headrace.queue.message import Acknowledges
+from headrace.queue.reply_to import ReplyTo
 
 
 class Acknowledged:
@@ -30,6 +31,11 @@ class Acknowledged:
         if self._is_late:
             raise AlreadyAcknowledged("the lock has ended")
         self.outcomes.append((how.name, reason))
+
+    def reply(self, message: Message, value: bytes | str | None) -> None:
+        if value == b"too large\n":
+            raise MessageNotStored("the reply was not stored")
+        self.outcomes.append(("REPLY", str(value)))
 
 
 def message(value: str, queue: Acknowledges | None = None, **fields: Any) -> Message:
@@ -69,6 +75,22 @@ def test_exit_code_acknowledges_the_message_with_the_last_line_of_standard_error
     assert run(commands, value) == [outcome]
     assert commands.progress() == f"0 running, {total}"
     assert commands.summary().startswith("1 messages in ")
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [
+        ("echo 17", ("REPLY", "b'17\\n'")),
+        ("echo too large", ("REJECT", "the reply was not stored")),
+        ("echo no; echo no such item >&2; exit 1", ("REJECT", "no such item")),
+    ],
+)
+def test_standard_output_is_the_reply_to_a_request(script: str, value: str, outcome: tuple[str, str]) -> None:
+    queue = Acknowledged()
+    headers = ReplyTo("client/1", 0, 2_000_000_000_000).headers()
+    commands = Commands([script], group="g", time_limit_s=30)
+    commands.handle(message(value, queue, headers=headers))
+    assert queue.outcomes == [outcome]
 
 
 def test_standard_error_is_passed_on(script: str, capfd: pytest.CaptureFixture[str]) -> None:

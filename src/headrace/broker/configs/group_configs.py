@@ -71,6 +71,7 @@ DEAD_LETTER_CREATE = "errors.deadletterqueue.auto.create.topics.enable"
 RETRY_BACKOFF = "headrace.share.retry.backoff.ms"
 RETRY_BACKOFF_MAX = "headrace.share.retry.backoff.max.ms"
 RETRY_MULTIPLIER = "headrace.share.retry.backoff.multiplier"
+ORDER = "headrace.share.order"
 CONSUMER_SESSION_TIMEOUT = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 
@@ -165,6 +166,12 @@ GROUP_CONFIGS = by_name(
     double(
         RETRY_MULTIPLIER, 2.0, 1, 100, "The factor by which the back-off grows with every delivery. Ours."
     ),
+    _choice(
+        ORDER,
+        "none",
+        {"none": False, "key": True},
+        "key: the records of a key are delivered in the order of their offsets, to one member at a time. Ours.",
+    ),
 )
 
 
@@ -218,6 +225,7 @@ def share_config(configs: Mapping[str, str]) -> ShareConfig:
             backoff_ms=get(RETRY_BACKOFF),
             backoff_ms_max=get(RETRY_BACKOFF_MAX),
             backoff_multiplier=get(RETRY_MULTIPLIER),
+            is_ordered=get(ORDER),
         ),
     )
 

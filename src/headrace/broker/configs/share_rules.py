@@ -13,6 +13,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     backoff_ms: int = 0
     backoff_ms_max: int = 60_000
     backoff_multiplier: float = 2.0
+    is_ordered: bool = False
+    """Whether records of a key are delivered in order, to one member at a time."""
 
     def delay_ms(self, delivery_count: int) -> int:
         """The back-off before the next delivery of a record."""

@@ -88,6 +88,9 @@ class ShareCoordinator(Coordinator):
                 continue
             share = self._add(SharePartition(partition, window, is_stored=True))
             rules = self.config(share).rules
+            if rules.is_ordered:
+                share.paused_until_ms = self.now_ms() + rules.lock_ms
+                self._check_at(share, share.paused_until_ms)
             self._dead_letters.write(share, window.window.without_letters(rules), is_perhaps_written=True)
         if missing:
             self._tasks.start(self._remove(missing))
@@ -205,7 +208,14 @@ class ShareCoordinator(Coordinator):
             share.is_stored = True
 
     def acquire(
-        self, share: SharePartition, reading: Reading, *, member_id: str, records_max: int, is_strict: bool
+        self,
+        share: SharePartition,
+        reading: Reading,
+        *,
+        member_id: str,
+        records_max: int,
+        is_strict: bool,
+        keys_from: int = 0,
     ) -> list[Acquired]:
         rules = self.config(share).rules
         now_ms = self.now_ms()
@@ -216,6 +226,8 @@ class ShareCoordinator(Coordinator):
             rules=rules,
             records_max=records_max,
             is_strict=is_strict,
+            keys=reading.keys,
+            keys_from=keys_from,
         )
         if acquired:
             share.counters["delivered"] += sum(one.records for one in acquired)
@@ -243,6 +255,8 @@ class ShareCoordinator(Coordinator):
             self._check_at(share, now_ms + rules.lock_ms)
         if AcknowledgeType.RELEASE in types or was_full:
             self._released(share, now_ms, rules)
+        elif rules.is_ordered and len(share.waiters) and share.has_more(now_ms, self.config(share)):
+            share.waiters.wake_first()  # the next records of the same keys
         return self._keep(share) if share.window.is_changed else None
 
     def member_left(self, group_id: str, member_id: str, *, is_orderly: bool) -> None:
@@ -255,6 +269,9 @@ class ShareCoordinator(Coordinator):
             if not before:
                 continue
             rules, now_ms = self.config(share).rules, self.now_ms()
+            if rules.is_ordered and not is_orderly:
+                # It may still be at work, and nobody else may be with the same keys before its locks end.
+                continue
             share.window.abandon(member_id, now_ms, rules, is_orderly=is_orderly)
             if share.window.spans.records_in[RecordState.ACQUIRED] != before:
                 self._released(share, now_ms, rules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from headrace.broker.shares.coordinator import ShareCoordinator
 from headrace.broker.shares.delivery import RUNS_MAX, Reading, read_runs
 from headrace.broker.shares.sessions import ShareSession
 from headrace.broker.shares.share_partition import SharePartition
-from headrace.broker.shares.window import Acquired, Run
+from headrace.broker.shares.window import LOG_END, Acquired, Run
 from headrace.errors import HeadraceError
 from headrace.log.errors import WouldBlock
 from headrace.protocol.types import Buffer
@@ -27,6 +28,13 @@ logger = logging.getLogger(__name__)
 RECORDS_ENOUGH = 50
 """So many records are worth a round trip: the records of further partitions are left to other members, which may be
 idle. One partition is delivered as far as the fetch allows, so that a backlog needs no more fetches."""
+
+
+ORDERED_RUNS_MAX = 1_000
+"""The same for a group that is ordered by key: many records of a batch are left out, and the batch is read once."""
+
+SEARCHED_RECORDS = 1_000
+"""Records that are read at a time to find one whose key is not in flight."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -54,6 +62,8 @@ class _Plan(Struct):
     records_max: int
     end_offset: int
     aborted: Sequence[tuple[int, int]]
+    progress: tuple[int, int, int] = (0, 0, 0)
+    keys_from: int = LOG_END
     reading: Reading = field(default_factory=Reading)
     error: HeadraceError | OSError | None = None
 
@@ -84,9 +94,10 @@ class ShareFetches:
         failed = await self._unstored(shares)
         shares = [share for share in shares if share.is_stored]
         deadline_s = clock.monotonic_s() + wanted.wait_ms / 1000
+        is_searching = False
         while True:
             plans = self._plan(shares, wanted)
-            await self._read(plans, _within(wanted, session.client))
+            await self._read(plans, _within(wanted, session.client), is_searching=is_searching)
             plans += failed
             if session.is_closed or coordinator.is_closed:
                 return {}
@@ -97,12 +108,27 @@ class ShareFetches:
             waits = waits and session.client.memory.may_wait()
             if not waits or self._is_enough(plans, wanted):
                 delivered = self._acquire(session, plans, wanted)
-                if delivered or not waits:
+                is_searching = not delivered and any(map(self._has_advanced, plans))
+                if delivered or not (waits or is_searching):
                     return delivered
+            if is_searching:
+                # The keys of all records that were read are in flight: there may be others further on.
+                await asyncio.sleep(0)
+                continue
             # A fetch that requests many bytes may be woken and lock nothing, so it does not wait in the queue.
             places = shares if wanted.bytes_min <= 1 else [share.partition for share in shares]
             waiter = self._waiters.register(places, client=session.client, missing_bytes=1, timeout_s=left_s)
             await waiter.woken
+
+    def _has_advanced(self, plan: _Plan) -> bool:
+        """Whether a group that is ordered by key has looked at records, and there are more."""
+        coordinator, order = self._coordinator, plan.share.window.order
+        if order is None:
+            return False
+        progress = (order.frontier, order.decoded_to, order.freed)
+        if progress == plan.progress:
+            return False
+        return plan.share.has_more(coordinator.now_ms(), coordinator.config(plan.share))
 
     async def _unstored(self, shares: Sequence[SharePartition]) -> list[_Plan]:
         """The partitions without a durable start offset; nothing is delivered from them."""
@@ -127,25 +153,33 @@ class ShareFetches:
         for share in shares:
             config = coordinator.config(share)
             window = share.window
-            if share.is_deleted:
-                continue
-            window.start_at(share.partition.log.start_offset)
-            room = window.room(config.rules)
-            if room == 0:
+            if not share.is_deleted:
+                window.start_at(share.partition.log.start_offset)
+            if not share.may_deliver(now_ms, config):
                 continue
             end_offset = share.end_offset(config.is_read_committed)
-            records_max = min(room, wanted.records_max)
-            runs = window.runs(now_ms, records_max=records_max, runs_max=RUNS_MAX)
+            records_max = min(window.room(config.rules), wanted.records_max)
+            order = window.order
+            runs_max = RUNS_MAX if order is None else ORDERED_RUNS_MAX
+            runs = window.runs(now_ms, records_max=records_max, runs_max=runs_max)
             runs = [run for run in runs if run.first < end_offset]
             if runs:
                 reader = share.partition.log.reader
                 aborted = (
                     reader.aborted_transactions(runs[0].first, end_offset) if config.is_read_committed else ()
                 )
-                plans.append(_Plan(share, runs, records_max, end_offset, aborted))
+                plan = _Plan(share, runs, records_max, end_offset, aborted)
+                if order is not None:
+                    plan.keys_from = order.decoded_to
+                    plan.progress = (order.frontier, order.decoded_to, order.freed)
+                plans.append(plan)
         return plans
 
-    async def _read(self, plans: Sequence[_Plan], wanted: Wanted) -> None:
+    async def _read(self, plans: Sequence[_Plan], wanted: Wanted, *, is_searching: bool) -> None:
+        if is_searching:
+            wanted = replace(wanted, records_max=max(wanted.records_max, SEARCHED_RECORDS))
+            for plan in plans:
+                plan.records_max = max(plan.records_max, SEARCHED_RECORDS)
         try:
             _read_all(plans, wanted, nowait=True)
         except WouldBlock:
@@ -174,10 +208,12 @@ class ShareFetches:
                 member_id=session.key.member_id,
                 records_max=left,
                 is_strict=wanted.is_strict,
+                keys_from=plan.keys_from,
             )
             if acquired:
                 left -= sum(one.records for one in acquired)
-                records = plan.reading.up_to(acquired[-1].last)
+                reading, is_ordered = plan.reading, plan.share.window.order is not None
+                records = reading.with_offsets(acquired) if is_ordered else reading.up_to(acquired[-1].last)
                 delivered[plan.share] = Delivered(records, acquired)
         return delivered
 
@@ -206,6 +242,7 @@ def _read_all(plans: Sequence[_Plan], wanted: Wanted, *, nowait: bool) -> None:
                 end_offset=plan.end_offset,
                 nowait=nowait,
                 aborted=plan.aborted,
+                keys_from=plan.keys_from,
             )
         except WouldBlock:
             raise

@@ -75,6 +75,8 @@ class SharePartition(Struct, eq=False):
     is_stored: bool = False
     """Whether its start offset is durable: before that nothing is delivered."""
     next_event_ms: int | None = None
+    paused_until_ms: int = 0
+    """Nothing is delivered before: members may still process what they got before the broker started."""
     waiters: FetchQueue = field(default_factory=FetchQueue)
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SHARE_COUNTERS, 0))
     """What happened since the start, for metrics. Redeliveries are counted by the window."""
@@ -127,11 +129,19 @@ class SharePartition(Struct, eq=False):
         self.partition.waiters.discard(self.waiters)
         self.waiters.wake()
 
-    def has_more(self, now_ms: int, config: ShareConfig) -> bool:
-        """Whether a fetch would get records now."""
+    def may_deliver(self, now_ms: int, config: ShareConfig) -> bool:
+        """Whether records may be locked now."""
         window = self.window
-        if self.is_deleted or not window.room(config.rules):
+        if self.is_deleted or not window.set_ordered(config.rules.is_ordered):
             return False
+        is_paused = config.rules.is_ordered and now_ms < self.paused_until_ms
+        return not is_paused and window.room(config.rules) > 0
+
+    def has_more(self, now_ms: int, config: ShareConfig) -> bool:
+        """Whether a fetch would get records now; in a group that is ordered by key, whether it would look for some."""
+        if not self.may_deliver(now_ms, config):
+            return False
+        window = self.window
         end_offset = self.end_offset(config.is_read_committed)
         return any(run.first < end_offset for run in window.runs(now_ms, records_max=1, runs_max=1))
 

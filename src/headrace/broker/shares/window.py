@@ -7,14 +7,16 @@ monotonic milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.broker.configs.share_rules import Rules
 from headrace.broker.rejections import RequestRejected
+from headrace.broker.shares.key_order import Ahead, Hold, KeyOrder
 from headrace.broker.shares.spans import NO_MEMBER, OffsetRange, Span, Spans
 from headrace.broker.shares.states import TRANSITIONS, RecordState, Trigger
 from headrace.protocol.error_codes import ErrorCode
@@ -51,6 +53,13 @@ class LogBatch(OffsetRange, frozen=True):
     """Control records, and records of an aborted transaction: they are not delivered."""
 
 
+class BatchKeys(Struct, frozen=True):
+    """The keys of a batch, in a group that is ordered by key."""
+
+    first: int
+    hashes: Sequence[Ahead]
+
+
 class Run(OffsetRange, frozen=True):
     """Offsets that can be delivered; `last` is LOG_END if the log's end is the limit."""
 
@@ -77,6 +86,8 @@ class Window:
         self.dead: list[DeadRecords] = []
         """The state writer takes them with the changes; their dead letters are written when those are durable."""
         self.redelivered_records = 0
+        self.order: KeyOrder | None = None
+        """In a group that is ordered by key."""
 
     @classmethod
     def restored(cls, start_offset: int, spans: Iterable[Span]) -> Window:
@@ -116,8 +127,20 @@ class Window:
 
     # Delivery
 
+    def set_ordered(self, is_ordered: bool) -> bool:
+        """Follow the group's config; whether records can be delivered. Order starts when no record is locked."""
+        if not is_ordered:
+            self.order = None
+        elif self.order is None:
+            if self.spans.records_in[RecordState.ACQUIRED]:
+                return False
+            self.order = KeyOrder(self.start_offset)
+        return True
+
     def runs(self, now_ms: int, *, records_max: int, runs_max: int) -> list[Run]:
         """The spans to read for at most this many records, in the order of offsets."""
+        if self.order is not None:
+            return self._ordered_runs(self.order, records_max, runs_max)
         found: list[Run] = []
         records = 0
         hint: int | None = None
@@ -145,6 +168,22 @@ class Window:
                 found.append(Run(self.end_offset, LOG_END))
         return found
 
+    def _ordered_runs(self, order: KeyOrder, records_max: int, runs_max: int) -> list[Run]:
+        found: list[Run] = []
+        records = 0
+        for offset in order.candidates(records_max):
+            if found and found[-1].last == offset - 1:
+                found[-1] = Run(found[-1].first, offset)
+            elif len(found) < runs_max:
+                found.append(Run(offset, offset))
+            else:
+                return found
+            records += 1
+        if records < records_max and order.may_search and len(self.spans) < SPANS_MAX:
+            first = order.frontier if order.frontier < self.end_offset else order.search_offset
+            found.append(Run(first, LOG_END))
+        return found
+
     def acquire(
         self,
         batches: Sequence[LogBatch],
@@ -154,6 +193,8 @@ class Window:
         rules: Rules,
         records_max: int,
         is_strict: bool = False,
+        keys: Iterable[BatchKeys] = (),
+        keys_from: int = 0,
     ) -> list[Acquired]:
         """Lock what is available of these batches for a member.
 
@@ -161,6 +202,22 @@ class Window:
         `is_strict`: to send a batch again for each of its parts would cost more than some records above the limits.
         """
         taken: list[Acquired] = []
+        if self.order is not None:
+            if self.order.decoded_to < keys_from:
+                return []  # the order began again while the batches were read
+            room = self.room(rules)
+            records_max = min(records_max, room)
+            whole_max = rules.locks_max * BATCH_LOCKS_FACTOR_MAX - self.locked_records
+            self._acquire_in_order(
+                self.order,
+                batches,
+                keys,
+                records_max=records_max,
+                ahead_max=records_max if is_strict or not room else whole_max,
+                lock=lambda span: self._lock(span, member_id, now_ms, rules, taken),
+            )
+            self._advance_start()
+            return taken
         records = 0
         for batch in batches:
             room = self.room(rules)
@@ -201,6 +258,48 @@ class Window:
             self._lock(part, member_id, now_ms, rules, taken)
             records += part.records
         return records
+
+    def _acquire_in_order(
+        self,
+        order: KeyOrder,
+        batches: Sequence[LogBatch],
+        keys: Iterable[BatchKeys],
+        *,
+        records_max: int,
+        ahead_max: int,
+        lock: Callable[[Span], None],
+    ) -> None:
+        for batch in keys:
+            order.add_keys(batch.first, batch.hashes)
+        hold = Hold()
+        for run in order.take_waiting(hold, batches, records_max):
+            for span in self.spans.overlapping(run.first, run.last):
+                lock(span)
+        known_end = min(batches[-1].last + 1, order.decoded_to, self.end_offset) if batches else 0
+        while hold.records < ahead_max:
+            frontier, left = order.frontier, ahead_max - hold.records
+            if frontier < known_end:
+                # After a restart, or when a group becomes ordered: the window knows the record already.
+                span = self.spans.overlapping(frontier, known_end - 1)[0]
+                if span.state is not RecordState.AVAILABLE:
+                    order.skip_to(span.last + 1)
+                    continue
+                taken = order.take_next(hold, span.last, left, is_delayed=span.until_ms > 0)
+            elif frontier < self.end_offset:
+                break
+            else:
+                taken = order.take_ahead(hold, batches, left)
+            if order.frontier == frontier:
+                break
+            if order.frontier > self.end_offset:
+                self._extend(order.frontier - 1)
+            for part in taken:
+                for span in self.spans.overlapping(part.first, part.last):
+                    if part.is_locked:
+                        lock(span)
+                    else:
+                        self._move(span, Trigger.SKIP)
+        order.lock(hold)
 
     def _extend(self, last: int) -> None:
         new = Span(self.end_offset, last, RecordState.AVAILABLE)
@@ -269,6 +368,8 @@ class Window:
                 self._release(span, Trigger.EXPIRE, now_ms, rules)
             else:
                 self.spans.put(replace(span, until_ms=0))
+                if self.order is not None:
+                    self.order.end_delays(span.first, span.last)
         self._advance_start()
 
     def abandon(self, member_id: str, now_ms: int, rules: Rules, *, is_orderly: bool) -> None:
@@ -289,12 +390,28 @@ class Window:
         """Retention or DeleteRecords has deleted the records before this offset."""
         if offset > self.start_offset:
             self.spans.cut_before(offset)
+            if self.order is not None:
+                self.order.start_at(offset)
             self._available_from = max(self._available_from, self.start_offset)
             self._is_start_changed = True
             self._advance_start()
 
     def _release(
         self, span: Span, trigger: Trigger, now_ms: int, rules: Rules, *, is_delayed: bool = True
+    ) -> None:
+        if self.order is None:
+            self._release_span(span, trigger, now_ms, rules, is_delayed=is_delayed)
+            return
+        for offset in range(span.first, span.last + 1):
+            one = replace(span, first=offset, last=offset)
+            if self.order.is_behind(offset):
+                # Nobody processed it, so this delivery does not count: the one before it is to blame.
+                self._move(one, trigger, delivery_count=one.delivery_count - 1)
+            else:
+                self._release_span(one, trigger, now_ms, rules, is_delayed=is_delayed)
+
+    def _release_span(
+        self, span: Span, trigger: Trigger, now_ms: int, rules: Rules, *, is_delayed: bool
     ) -> None:
         if span.delivery_count >= rules.delivery_count_max:
             self._reject(span, rules, f"delivery limit of {rules.delivery_count_max} reached")
@@ -326,6 +443,11 @@ class Window:
             self.spans.put(moved)  # locks are not stored
         else:
             self._put(moved)
+        if self.order is not None and span.state is RecordState.ACQUIRED:
+            if state is RecordState.AVAILABLE:
+                self.order.release(span.first, is_delayed=until_ms > 0)
+            elif state is not RecordState.ACQUIRED:
+                self.order.finish(span.first, span.last)
 
     def _put(self, span: Span) -> None:
         self.spans.put(span)
@@ -336,6 +458,8 @@ class Window:
         unfinished = self.spans.first_unfinished()
         if unfinished > self.start_offset:
             self.spans.cut_before(unfinished)
+            if self.order is not None:
+                self.order.skip_to(unfinished)
             self._available_from = max(self._available_from, unfinished)
             self._is_start_changed = True
 

@@ -12,15 +12,18 @@ from headrace.cli.command import Bootstrap, DeleteConfigs, command_group, connec
 from headrace.cli.output import Format, Shape, print_rows, print_table, result, show, show_rows
 from headrace.cli.queue.dead import app as dead_app
 from headrace.clock import SystemClock
+from headrace.durations import parse_duration_ms
 from headrace.errors import HeadraceError
+from headrace.kafka.settings import client_settings
 from headrace.names import did_you_mean
+from headrace.printable import printable_lines
 
 if TYPE_CHECKING:
     from headrace.kafka.cluster import Cluster
     from headrace.kafka.share_groups import GroupState
 
 app = command_group(
-    "Groups of workers that share messages (share groups): list, describe, alter, and their dead letters."
+    "Groups of workers that share messages (share groups): list, describe, alter, request, and their dead letters."
 )
 app.add_typer(dead_app, name="dead")
 
@@ -59,6 +62,7 @@ class QueueMember(Struct, frozen=True, kw_only=True):
 class DescribedQueue(Struct, frozen=True, kw_only=True):
     group: str
     state: str
+    ordered: Annotated[bool, "whether messages of a key are delivered in order, to one worker at a time"]
     waiting: Annotated[
         int | None, "messages that no worker has locked; null if the broker does not report it"
     ]
@@ -80,6 +84,12 @@ class QueueConfig(Struct, frozen=True, kw_only=True):
 class AlteredQueue(Struct, frozen=True, kw_only=True):
     group: str
     configs: Annotated[dict[str, QueueConfig], "those in force"]
+
+
+@result("queue request")
+class RepliedRequest(Struct, frozen=True, kw_only=True):
+    topic: str
+    reply: Annotated[str, "the value of the reply; what is not UTF-8 is replaced"]
 
 
 @result("queue delete")
@@ -126,6 +136,7 @@ def describe(name: Name, format: Format = "text", bootstrap: Bootstrap = None) -
     from headrace.kafka.errors import NoSuchGroup
     from headrace.kafka.share_groups import describe_share_group, list_share_groups
     from headrace.queue.dead_letters import DeadLetters
+    from headrace.queue.group_settings import read_settings
 
     cluster = connect(bootstrap)
     brokers = cluster.brokers()
@@ -139,6 +150,7 @@ def describe(name: Name, format: Format = "text", bootstrap: Bootstrap = None) -
     described = DescribedQueue(
         group=name,
         state=group.state,
+        ordered=read_settings(cluster, name).is_ordered,
         waiting=None if group.not_done is None else group.not_done - (group.in_flight or 0),
         in_flight=group.in_flight,
         redelivered=group.redelivered,
@@ -172,7 +184,8 @@ def _print_queue(queue: DescribedQueue) -> None:
     print_table(
         ("waiting", "in flight", "redelivered", "dead", "oldest (s)"),
         [[queue.waiting, queue.in_flight, queue.redelivered, queue.dead, queue.oldest_age_s]],
-        title=f"group {queue.group}: {queue.state}, {len(queue.members)} members",
+        title=f"group {queue.group}: {queue.state}, {len(queue.members)} members"
+        + (", ordered by key" if queue.ordered else ""),
     )
     if queue.partitions:
         typer.echo()
@@ -180,6 +193,32 @@ def _print_queue(queue: DescribedQueue) -> None:
     if queue.members:
         typer.echo()
         print_rows(QueueMember, queue.members)
+
+
+@app.command()
+def request(
+    topic: Annotated[str, typer.Argument(help="The topic that the workers read.")],
+    value: Annotated[str, typer.Argument(help="The request.")],
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of the message.")] = None,
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="How long to wait for the reply.")] = "30s",
+    format: Format = "text",
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Send a request to the workers of a queue and print the reply.
+
+    Exit code 1 if no worker replies in time, or one rejects the request.
+
+    \b
+    headrace queue request prices '{"item": 17}' --timeout 5s
+    """
+    from headrace.queue import Queue
+
+    settings = client_settings(bootstrap)
+    timeout_s = parse_duration_ms(timeout) / 1000
+    with Queue(topic, bootstrap=settings.bootstrap, timeout_s=settings.timeout_s) as queue:
+        reply = queue.request(value, key=key, timeout=timeout_s)
+    text = reply.value.decode(errors="replace")
+    show(RepliedRequest(topic=topic, reply=text), format, printable_lines(text.removesuffix("\n")))
 
 
 @app.command()
@@ -199,6 +238,7 @@ def alter(
     headrace queue alter senders --config share.delivery.count.limit=3
     headrace queue alter senders --config share.record.lock.duration.ms=1m
     headrace queue alter senders --config headrace.share.retry.backoff.ms=1s
+    headrace queue alter packers --config headrace.share.order=key
     """
     from headrace.queue.group_settings import read_settings
 

@@ -44,6 +44,10 @@ def work(
         str | None,
         typer.Option(metavar="REGEX", help="Instead of TOPIC: all topics that match, new ones too."),
     ] = None,
+    ordered: Annotated[
+        bool,
+        typer.Option("--ordered", help="Messages of a key in order, one at a time. Makes the group ordered."),
+    ] = False,
     time_limit: Annotated[
         str | None,
         typer.Option(
@@ -62,7 +66,8 @@ def work(
 
     Exit code 0 accepts the message. 75 releases it: it is redelivered. Any other rejects it, with the last line
     of standard error as the reason; rejected messages are dead letters (`headrace queue dead`). The message of
-    a command that is ended by a signal or by the time limit is released.
+    a command that is ended by a signal or by the time limit is released. Standard output is the reply to a request
+    (`headrace queue request`).
 
     HEADRACE_TOPIC, _PARTITION, _OFFSET, _KEY, _TIMESTAMP_MS, _DELIVERY_COUNT and _GROUP identify the message;
     HEADRACE_HEADER_X is its header x.
@@ -71,6 +76,7 @@ def work(
 
     \b
     headrace work emails --group senders --concurrency 8 -- ./send-one.sh
+    headrace work orders --group packers --ordered --concurrency 8 -- ./pack.sh
     headrace work --pattern 'orders\\..*' --group billing -- python bill.py
     headrace work emails --group senders --stop-when-idle 5s -- ./send-one.sh
     """
@@ -99,6 +105,7 @@ def work(
         # One message per member: a slow command locks only its own message.
         prefetch=1,
         members=concurrency,
+        ordered=ordered,
         timeout_s=settings.timeout_s,
     )
     with queue:

@@ -14,11 +14,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from headrace.cli.output import note
 from headrace.errors import HeadraceError
-from headrace.queue.errors import AlreadyAcknowledged
+from headrace.queue.errors import AlreadyAcknowledged, MessageNotStored
 
 if TYPE_CHECKING:
     from headrace.queue import Message
@@ -58,7 +58,13 @@ class Commands:
             _kill(process, signal.SIGTERM)
 
     def handle(self, message: Message) -> None:
-        code, tail, is_over_time = self._run(message)
+        with tempfile.TemporaryFile() as reply:
+            code, tail, is_over_time = self._run(message, reply if message.is_request else None)
+            self._acknowledge(message, code, tail, is_over_time, reply)
+
+    def _acknowledge(
+        self, message: Message, code: int, tail: bytes, is_over_time: bool, reply: IO[bytes]
+    ) -> None:
         outcome, reason = "released", _last_line(tail)
         if is_over_time:
             reason = f"took longer than {self._time_limit_s:g} s"
@@ -75,7 +81,14 @@ class Commands:
         elif code != EXIT_RELEASE:
             outcome, reason = "rejected", reason or f"exit code {code}"
         try:
-            if outcome == "accepted":
+            if outcome == "accepted" and message.is_request:
+                reply.seek(0)
+                try:
+                    message.reply(reply.read())
+                except MessageNotStored as error:  # it is too large, or the broker is unavailable
+                    message.reject(error.message)
+                    outcome = "rejected"
+            elif outcome == "accepted":
                 message.accept()
             elif outcome == "released":
                 message.release(reason)
@@ -89,7 +102,7 @@ class Commands:
         with self._lock:
             self._counts[outcome] += 1
 
-    def _run(self, message: Message) -> tuple[int, bytes, bool]:
+    def _run(self, message: Message, stdout: IO[bytes] | None) -> tuple[int, bytes, bool]:
         """Exit code, end of standard error, and whether it took too long."""
         with tempfile.TemporaryFile() as stdin:
             stdin.write(message.value)
@@ -98,6 +111,7 @@ class Commands:
                 process = subprocess.Popen(
                     self._command,
                     stdin=stdin,
+                    stdout=stdout,
                     stderr=subprocess.PIPE,
                     env={**os.environ, **environment(message, self._group)},
                     # Ctrl-C at the terminal is for the pool, which waits for the command.
