@@ -36,6 +36,12 @@ class Document:
     def fields_of(self, field: int) -> Sequence[int]:
         return self.text_fields if field == ANY else (field,)
 
+    def kind(self, field: int) -> Kind:
+        return self._fields[field].kind
+
+    def name(self, field: int) -> str:
+        return self._fields[field].name
+
     def text(self, field: int) -> str:
         return str(self._content[field] or "")
 
