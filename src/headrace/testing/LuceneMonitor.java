@@ -17,12 +17,14 @@ import org.apache.lucene.document.TextField;
 import org.apache.lucene.monitor.Monitor;
 import org.apache.lucene.monitor.MonitorQuery;
 import org.apache.lucene.monitor.MultiMatchingQueries;
+import org.apache.lucene.monitor.MultipassTermFilteredPresearcher;
 import org.apache.lucene.monitor.QueryMatch;
+import org.apache.lucene.monitor.TermFilteredPresearcher;
 import org.apache.lucene.queryparser.classic.MultiFieldQueryParser;
 
 /**
- * Lucene's monitor on a file of queries and a file of documents, one to a line: QUERIES DOCUMENTS COLUMNS BATCH THREADS
- * ROUNDS HITS. A document has its columns between tabs. The last round is measured, after the others have warmed up the
+ * Lucene's monitor on a file of queries and a file of documents, one to a line: QUERIES DOCUMENTS COLUMNS BATCH PASSES
+ * THREADS ROUNDS HITS. A document has its columns between tabs. The last round is measured, after the others have warmed up the
  * JVM; its numbers are printed. If HITS is not "-", a line for each document has the numbers of its queries.
  */
 public final class LuceneMonitor {
@@ -31,13 +33,16 @@ public final class LuceneMonitor {
         List<String> texts = Files.readAllLines(Path.of(arguments[1]));
         String[] columns = arguments[2].split(",");
         int size = Integer.parseInt(arguments[3]);
-        int threads = Integer.parseInt(arguments[4]);
-        int rounds = Integer.parseInt(arguments[5]);
+        int passes = Integer.parseInt(arguments[4]);
+        int threads = Integer.parseInt(arguments[5]);
+        int rounds = Integer.parseInt(arguments[6]);
+        TermFilteredPresearcher presearcher =
+            passes > 1 ? new MultipassTermFilteredPresearcher(passes) : new TermFilteredPresearcher();
         Analyzer analyzer = new StandardAnalyzer();
         MultiFieldQueryParser parser = new MultiFieldQueryParser(columns, analyzer);
         parser.setAllowLeadingWildcard(true);
         ExecutorService executor = Executors.newFixedThreadPool(threads);
-        try (Monitor monitor = new Monitor(analyzer)) {
+        try (Monitor monitor = new Monitor(analyzer, presearcher)) {
             long start = System.nanoTime();
             List<MonitorQuery> stored = new ArrayList<>();
             for (int number = 0; number < queries.size(); number++) {
@@ -58,8 +63,8 @@ public final class LuceneMonitor {
                 hits = run(monitor, executor, texts, columns, size, found);
                 seconds = (System.nanoTime() - start) / 1e9;
             }
-            if (!arguments[6].equals("-")) {
-                try (BufferedWriter writer = Files.newBufferedWriter(Path.of(arguments[6]))) {
+            if (!arguments[7].equals("-")) {
+                try (BufferedWriter writer = Files.newBufferedWriter(Path.of(arguments[7]))) {
                     for (TreeSet<Integer> each : found) {
                         writer.write(String.join(" ", each.stream().map(String::valueOf).toList()) + "\n");
                     }

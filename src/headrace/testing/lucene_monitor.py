@@ -47,13 +47,15 @@ def monitor(
     folder: Path,
     *,
     batch: int = 1,
+    passes: int = 1,
     threads: int = 1,
     rounds: int = 1,
     timeout_s: float = 600,
 ) -> tuple[Monitored, list[list[int]]]:
     """Match the documents with all queries, in the syntax of Lucene; returns the numbers of the queries of each.
 
-    `batch` documents are matched together. The last of `rounds` is measured.
+    `batch` documents are matched together. The presearcher indexes each query by up to `passes` of its terms. The last
+    of `rounds` is measured.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "queries").write_text("".join(f"{each}\n" for each in queries))
@@ -61,7 +63,7 @@ def monitor(
     jars = fetch_jars(JARS)
     tools = JavaTools(jars=jars, heap_mb=HEAP_MB, quick_start=rounds == 1)
     files = [str(folder / name) for name in ("queries", "documents")]
-    numbers = [str(each) for each in (batch, threads, rounds)]
+    numbers = [str(each) for each in (batch, passes, threads, rounds)]
     command = tools.command("LuceneMonitor", *files, ",".join(columns), *numbers, str(folder / "hits"))
     command[command.index("-cp") + 1] += f":{compiled(_SOURCE, jars)}"
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)

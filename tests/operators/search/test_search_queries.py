@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace import operators as op
 from headrace.operators import topic_tables
+from headrace.operators.search.search_queries import buckets_of
 from headrace.testing import Feed
 
 pytestmark = pytest.mark.timeout(300)
@@ -214,6 +215,15 @@ def test_bad_columns_are_rejected(
     documents, queries = build(bounded(spark, [], DOCUMENTS), bounded(spark, [], QUERIES))
     with pytest.raises(op.BadOperator, match=problem):
         documents.transform(op.SearchQueries(queries, text="title", key="id", time="at", query_time="at"))
+
+
+def test_shards_are_in_different_partitions(spark: SparkSession) -> None:
+    for count in (2, 3, 4, 6):
+        buckets = buckets_of(count, 32)
+        frame = spark.createDataFrame([(bucket,) for bucket in buckets], "bucket INT")
+        assert frame.select(F.pmod(F.hash("bucket"), F.lit(count))).distinct().count() == count
+    assert sorted(buckets_of(40, 40)) == list(range(40))
+    assert sorted(buckets_of(4, 4)) == [0, 1, 2, 3]
 
 
 def test_bounded_queries_beside_a_stream_are_rejected(spark: SparkSession, tmp_path: Path) -> None:

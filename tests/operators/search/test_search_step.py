@@ -66,7 +66,7 @@ class Shards:
         self.lift = QueryLift(
             self.step.input_schema,
             QueryParser(FIELDS),
-            shards=self.rules.shards,
+            buckets=range(self.rules.shards),
             is_everything_rejected=False,
         )
         self.tables = [StateTable(self.step.state_schema) for _ in range(self.rules.shards)]

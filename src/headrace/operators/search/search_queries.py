@@ -55,6 +55,11 @@ _KIND = "SearchQueries"
 _SUFFIX = "_query"
 _QUERY_SHOWN_CHARS = 200
 
+_SPREAD = (0, 12, 6, 2, 11, 13, 15, 5, 1, 25, 28, 17, 20, 31, 21, 16)
+"""The buckets of the first shards. Spark hashes buckets to partitions: in this order, the first two are in different ones of
+two partitions, the first four in different ones of four, and so on, so that shards are processed in parallel. A
+checkpoint depends on it."""
+
 AsOf = Literal["event_time", "latest"]
 Everything = Literal["accept", "reject"]
 
@@ -231,7 +236,7 @@ class SearchQueries(Operator):
         lift = QueryLift(
             step.input_schema,
             QueryParser(fields, implicit=self.implicit),
-            shards=self.shards,
+            buckets=buckets_of(self.shards, buckets),
             is_everything_rejected=self.everything == "reject",
         )
         lag_us = max(lag_of(rows), lag_of(changes.queries))
@@ -444,15 +449,22 @@ def _kind_of(kind: DataType) -> Kind | None:
     return Kind.TIME if isinstance(kind, DateType | TimestampType | TimestampNTZType) else None
 
 
+def buckets_of(shards: int, count: int) -> list[int]:
+    """The buckets of so many shards, if the session has `count` buckets."""
+    others = (bucket for bucket in range(count) if bucket not in _SPREAD)
+    return [bucket for bucket in (*_SPREAD, *others) if bucket < count][:shards]
+
+
 class QueryLift:
     """The lift: queries are parsed, and documents go to all shards."""
 
     def __init__(
-        self, schema: pa.Schema, parser: QueryParser, *, shards: int, is_everything_rejected: bool
+        self, schema: pa.Schema, parser: QueryParser, *, buckets: Sequence[int], is_everything_rejected: bool
     ) -> None:
+        """`buckets` are those of the shards."""
         self._schema = schema
         self._parser = parser
-        self._shards = shards
+        self._buckets = np.array(buckets, dtype=np.uint64)
         self._is_everything_rejected = is_everything_rejected
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
@@ -460,12 +472,13 @@ class QueryLift:
         documents = rows.filter(is_document)
         count = documents.num_rows
         parts = [
-            self._with(documents, shard=np.full(count, shard, np.int32)) for shard in range(self._shards)
+            self._with(documents, shard=np.full(count, shard, np.int32))
+            for shard in range(len(self._buckets))
         ]
         changes = rows.filter(pc.invert(is_document))
         parts.append(self._parsed(changes))
         together = pa.concat_tables(parts).combine_chunks()
-        return together, ints_of(together, "shard").astype(np.uint64)
+        return together, self._buckets[ints_of(together, "shard")]
 
     def _parsed(self, changes: pa.Table) -> pa.Table:
         programs: list[bytes | None] = []
