@@ -38,12 +38,15 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     size = -(-len(texts) // BATCHES)
     for number in range(BATCHES):
         part = texts[number * size : (number + 1) * size]
-        pq.write_table(pa.table({COLUMN: part}), folder / "documents" / f"{number}.parquet")
+        pq.write_table(
+            pa.table({"number": list(range(len(part))), COLUMN: part}),
+            folder / "documents" / f"{number}.parquet",
+        )
     spark = session("bench-search", master="local[2]", data_dir=folder / "data")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     changes = spark.readStream.schema("id STRING, query STRING, at BIGINT").parquet(str(folder / "queries"))
     rows = (
-        spark.readStream.schema(f"{COLUMN} STRING")
+        spark.readStream.schema(f"number BIGINT, {COLUMN} STRING")
         .option("maxFilesPerTrigger", 1)
         .parquet(str(folder / "documents"))
     )
@@ -52,6 +55,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
             changes.withColumn("at", changes["at"].cast("timestamp")),
             text=COLUMN,
             key="id",
+            emit="number",
             as_of="latest",
             query_time="at",
             score=False,

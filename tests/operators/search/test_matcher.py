@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +19,9 @@ from headrace.operators.search.matcher import Matcher
 from headrace.operators.search.query import Bool, Node, encode_query
 from tests.operators.search import naive
 from tests.operators.search.naive import FIELDS, PARSER, Content
+
+
+REPOSITORY = Path(__file__).parents[3]
 
 
 def stored(*texts: str) -> list[bytes]:
@@ -178,3 +186,14 @@ def test_no_documents_and_no_queries_are_no_hits() -> None:
     matcher.add(stored("tea"))
     matcher.clear()
     assert hits(matcher, ("tea", None, None, None)) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_million_queries_take_less_than_a_gigabyte() -> None:
+    program = [sys.executable, "-m", "benchmarks.search.programs.memory", '{"queries": 1000000}']
+    done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["queries"] == 1_000_000
+    assert figures["megabytes"] < 1_000

@@ -179,6 +179,7 @@ def test_limit_of_a_query_is_a_column_of_it(spark: SparkSession) -> None:
         ({"key": "missing"}, "key names column 'missing', which does not exist"),
         ({"query": "missing"}, "query names column 'missing', which does not exist"),
         ({"same": {"price": "tenant"}}, "same compares 'price', which is decimal(10,2), with 'tenant'"),
+        ({"emit": "missing"}, "emit names column 'missing', which does not exist"),
         ({"limit": 0}, "limit is 0"),
         ({"limit": "missing"}, "limit names column 'missing', which does not exist"),
         ({"limit": 1, "per": "no time"}, "per is invalid"),
@@ -215,6 +216,13 @@ def test_bad_columns_are_rejected(
     documents, queries = build(bounded(spark, [], DOCUMENTS), bounded(spark, [], QUERIES))
     with pytest.raises(op.BadOperator, match=problem):
         documents.transform(op.SearchQueries(queries, text="title", key="id", time="at", query_time="at"))
+
+
+def test_result_has_the_emitted_columns_and_the_event_time(spark: SparkSession) -> None:
+    documents, queries = bounded(spark, DOCUMENT_ROWS, DOCUMENTS), bounded(spark, QUERY_ROWS, QUERIES)
+    found = searched(documents, queries, emit="id", columns=[])
+    assert found.columns == ["id", "at", "id_query", "score", "highlights"]
+    assert pairs(found.collect()) == sorted(HITS)
 
 
 def test_shards_are_in_different_partitions(spark: SparkSession) -> None:

@@ -56,9 +56,9 @@ _SUFFIX = "_query"
 _QUERY_SHOWN_CHARS = 200
 
 _SPREAD = (0, 12, 6, 2, 11, 13, 15, 5, 1, 25, 28, 17, 20, 31, 21, 16)
-"""The buckets of the first shards. Spark hashes buckets to partitions: in this order, the first two are in different ones of
-two partitions, the first four in different ones of four, and so on, so that shards are processed in parallel. A
-checkpoint depends on it."""
+"""The buckets of the first shards. Spark hashes buckets to partitions: in this order, the first two are in different
+ones of two partitions, the first four in different ones of four, and so on, so that shards are processed in parallel.
+A checkpoint depends on it."""
 
 AsOf = Literal["event_time", "latest"]
 Everything = Literal["accept", "reject"]
@@ -83,6 +83,7 @@ class SearchQueries(Operator):
     same         columns that a document and a query must have in common, such as ["tenant", "language"], or
                  {name in the documents: name in the queries}. A query in which one is null applies to any value of it
     columns      more columns of the queries for the result; those of a topic are strings
+    emit         the columns of the documents for the result, with the event time; by default all
     as_of        "event_time": the queries as they were at the time of the document, in any order of arrival;
                  "latest": the queries that have arrived when the document is processed
     implicit     how clauses without an operator are combined: "or" or "and"
@@ -106,6 +107,7 @@ class SearchQueries(Operator):
     query: str = field(default="query", kw_only=True)
     same: str | Sequence[str] | Mapping[str, str] = field(default=(), kw_only=True)
     columns: str | Sequence[str] = field(default=(), kw_only=True)
+    emit: str | Sequence[str] | None = field(default=None, kw_only=True)
     as_of: AsOf = field(default="event_time", kw_only=True)
     implicit: Implicit = field(default="or", kw_only=True)
     limit: int | str | None = field(default=None, kw_only=True)
@@ -131,6 +133,8 @@ class SearchQueries(Operator):
             require_frame(self.queries, operator=_KIND, field="queries")
         for name in ("text", "columns"):
             object.__setattr__(self, name, names(getattr(self, name), operator=_KIND, field=name))
+        if self.emit is not None:
+            object.__setattr__(self, "emit", names(self.emit, operator=_KIND, field="emit"))
         if not self.text:
             raise BadOperator(_KIND, "text", "is empty", hint='name the columns to search: text=["title"]')
         for name in ("key", "query"):
@@ -214,7 +218,8 @@ class SearchQueries(Operator):
             )
         changes = self._changes(rows)
         fields = self._fields(rows)
-        called = self._names(rows)
+        emitted = self._emitted(rows)
+        called = self._names(emitted)
         documents = self._documents(rows, changes.queries)
         together = documents.unionByName(changes.frame(rows))
         numbers = {name: number for number, name in enumerate(rows.columns)}
@@ -232,6 +237,7 @@ class SearchQueries(Operator):
                 (f"l{numbers[here]}", arrow_type(together.schema[f"q{number}"].dataType))
                 for number, (here, _) in enumerate(self.pairs)
             ],
+            emitted=emitted,
         )
         lift = QueryLift(
             step.input_schema,
@@ -250,8 +256,8 @@ class SearchQueries(Operator):
             is_late_topic_required=False,
             lag_us=lag_us,
         )
-        known = [column(each.name).alias(each.name, metadata=each.metadata) for each in rows.schema]
-        added = [F.col(f"`{name}`") for name in step.output_schema.names[len(rows.columns) :]]
+        known = [column(name).alias(name, metadata=rows.schema[name].metadata) for name in emitted]
+        added = [F.col(f"`{name}`") for name in step.output_schema.names[len(emitted) :]]
         hits = results.select(*known, *added)
         if step.due_column is None:
             return hits
@@ -289,14 +295,22 @@ class SearchQueries(Operator):
                 found.append(Field(each.name, kind_of))
         return found
 
-    def _names(self, rows: DataFrame) -> dict[str, str]:
+    def _emitted(self, rows: DataFrame) -> list[str]:
+        """The columns of the documents in the result."""
+        if self.emit is None:
+            return list(rows.columns)
+        require_columns(rows, self.emit, operator=_KIND, field="emit")
+        time = None if self.is_latest else event_time_column(rows, self.time, operator=_KIND)
+        return [name for name in rows.columns if name in self.emit or name == time]
+
+    def _names(self, emitted: Sequence[str]) -> dict[str, str]:
         """The names of the queries' columns in the result."""
-        called = names_in_result(rows.columns, [self.key, *self.columns], suffix=_SUFFIX, operator=_KIND)
+        called = names_in_result(emitted, [self.key, *self.columns], suffix=_SUFFIX, operator=_KIND)
         own = [SCORE] if self.score else []
         own += [HIGHLIGHTS] if self.fragments else []
         own += [SUPPRESSED] if self.limit is not None else []
         for name in own:
-            if name in (*rows.columns, *called.values()):
+            if name in (*emitted, *called.values()):
                 raise BadOperator(
                     _KIND,
                     "queries",

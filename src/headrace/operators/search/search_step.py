@@ -95,14 +95,18 @@ class SearchStep(Step):
         columns: Sequence[pa.Field],
         query_columns: Sequence[pa.Field],
         filters: Sequence[tuple[str, pa.DataType]],
+        emitted: Sequence[str] | None = None,
     ) -> None:
+        """`emitted` are the names of the documents' columns in the output; all by default."""
         self.rules = rules
         self.owner = owner
         self.fields = tuple(fields)
         self.sources = tuple(sources)
         """The columns `l…` of the fields."""
         self.due_column = None if rules.is_latest else "due_us"
-        self.row_columns = [f"l{number}" for number in range(len(columns))]
+        row_columns = [f"l{number}" for number in range(len(columns))]
+        is_emitted = [emitted is None or each.name in emitted for each in columns]
+        self.row_columns = [name for name, is_own in zip(row_columns, is_emitted, strict=True) if is_own]
         self.query_columns = [f"r{number}" for number in range(len(query_columns))]
         self.row_filters = [name for name, _ in filters]
         """The columns `l…` that a document and a query must have in common."""
@@ -110,7 +114,7 @@ class SearchStep(Step):
         named = [*columns, *query_columns]
         payload = [
             pa.field(name, each.type, metadata={COLUMN if name[0] == "r" else LABEL: each.name.encode()})
-            for name, each in zip([*self.row_columns, *self.query_columns], named, strict=True)
+            for name, each in zip([*row_columns, *self.query_columns], named, strict=True)
         ]
         payload += [pa.field(name, kind) for name, (_, kind) in zip(self.query_filters, filters, strict=True)]
         payload += [pa.field("program", pa.binary()), pa.field("hits_max", pa.int64())]
@@ -130,7 +134,8 @@ class SearchStep(Step):
         counts = [pa.field(name, pa.int64()) for name in ("due_us", "until_us", "count", "suppressed")]
         kept = [pa.field("kept", pa.int8()), pa.field("shard", pa.int32()), deleted]
         self.state_schema = state_schema([*numbers, *counts, *kept, *payload, pa.field("token", pa.string())])
-        output = [pa.field(each.name, each.type) for each in named]
+        own = [each for each, is_own in zip(columns, is_emitted, strict=True) if is_own]
+        output = [pa.field(each.name, each.type) for each in [*own, *query_columns]]
         output += [pa.field(SCORE, pa.float64())] if rules.with_score else []
         output += [pa.field(HIGHLIGHTS, HIGHLIGHT_TYPE)] if rules.fragments else []
         output += [pa.field(SUPPRESSED, pa.int64())] if rules.per_us else []
