@@ -20,7 +20,6 @@ from headrace.operators.search.query import Bool, Node, encode_query
 from tests.operators.search import naive
 from tests.operators.search.naive import FIELDS, PARSER, Content
 
-
 REPOSITORY = Path(__file__).parents[3]
 
 

@@ -218,6 +218,17 @@ def test_bad_columns_are_rejected(
         documents.transform(op.SearchQueries(queries, text="title", key="id", time="at", query_time="at"))
 
 
+def test_document_of_ten_megabytes_and_null_text_are_searched(spark: SparkSession) -> None:
+    query = (
+        "select 'd1' as id, concat(repeat('hay ', 2500000), 'needle') as title union all select 'd2', null"
+    )
+    queries = spark.sql("select * from values ('a', 'hay AND needle'), ('b', 'NOT hay') as t(key, query)")
+    search = op.SearchQueries(queries, text="title", key="key", as_of="latest", emit="id", fragments=1)
+    found = {row["id"]: row for row in spark.sql(query).transform(search).collect()}
+    assert {name: row["key"] for name, row in found.items()} == {"d1": "a", "d2": "b"}
+    assert found["d1"]["highlights"][0]["text"].startswith("**hay** **hay**")
+
+
 def test_result_has_the_emitted_columns_and_the_event_time(spark: SparkSession) -> None:
     documents, queries = bounded(spark, DOCUMENT_ROWS, DOCUMENTS), bounded(spark, QUERY_ROWS, QUERIES)
     found = searched(documents, queries, emit="id", columns=[])

@@ -319,3 +319,73 @@ def test_numbers_of_a_batch_do_not_change_the_result() -> None:
     assert len(together) == 8 * 50
     order = np.random.default_rng(5).permutation(len(items))
     assert hits(Shards().run([items[number] for number in order], END_US)) == together
+
+
+def lifted(query: str | None, key: str | None = "a", **settings: bool) -> list[dict[str, Any]]:
+    own = Shards()
+    settings = {"is_everything_rejected": False} | settings
+    own.lift = QueryLift(own.step.input_schema, QueryParser(FIELDS), buckets=[5, 3], **settings)
+    row = {
+        "h1": 1,
+        "h2": 2,
+        "time": 0,
+        "seq": 0,
+        "shard": 1,
+        "side": Side.CHANGE,
+        "deleted": False,
+        "r0": key,
+    }
+    names = [*own.step.input_schema.names, "query"]
+    kinds = {each.name: each.type for each in own.step.input_schema} | {"query": pa.string()}
+    given = row | {"query": query}
+    table, buckets = own.lift(pa.table({name: pa.array([given.get(name)], kinds[name]) for name in names}))
+    assert buckets.tolist() == [3]
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def test_query_that_matches_everything_is_accepted_with_a_warning_or_rejected(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (accepted,) = lifted("tea OR *:*")
+    assert (accepted["side"], accepted["reason"]) == (Side.CHANGE, None)
+    assert accepted["program"]
+    assert caplog.messages == ["query 'a' matches every document: tea OR *:*"]
+    (rejected,) = lifted("*:*", is_everything_rejected=True)
+    assert (rejected["side"], rejected["deleted"], rejected["program"]) == (Side.REJECTED, True, None)
+    assert rejected["reason"] == "bad query 'a': position 0: it matches every document: *:*"
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "reason"),
+    [
+        ("tea", None, "bad query: it has no key"),
+        (None, "a", "bad query 'a': it has no query string"),
+        (
+            "titel:tea",
+            "a",
+            "bad query 'a': position 0: field 'titel' is unknown (did you mean 'title'?): titel:tea",
+        ),
+    ],
+)
+def test_bad_query_has_a_reason_that_may_be_logged(
+    query: str | None, key: str | None, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert [row["reason"] for row in lifted(query, key)] == [reason]
+    assert caplog.messages == []
+    lifted(query, key, logs_rejected=True)
+    assert caplog.messages == [reason]
+
+
+def test_query_without_a_key_is_reported_and_not_stored() -> None:
+    shards = Shards()
+    change = _change(Change("a", 0, 0, "tea")) | {"r0": None}
+    kinds = {each.name: each.type for each in shards.step.input_schema} | {"query": pa.string()}
+    rows, _ = shards.lift(
+        pa.table({name: pa.array([change.get(name)], kind) for name, kind in kinds.items()})
+    )
+    results = shards._steps(rows, 10)
+    assert [row["reason"] for each in results if each.late for row in each.late.to_pylist()] == [
+        "bad query: it has no key"
+    ]
+    assert all(len(table.runs) == 0 for table in shards.tables)

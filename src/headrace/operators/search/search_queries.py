@@ -244,6 +244,7 @@ class SearchQueries(Operator):
             QueryParser(fields, implicit=self.implicit),
             buckets=buckets_of(self.shards, buckets),
             is_everything_rejected=self.everything == "reject",
+            logs_rejected=self.rejected is None or not rows.isStreaming,
         )
         lag_us = max(lag_of(rows), lag_of(changes.queries))
         results = run_step(
@@ -473,13 +474,20 @@ class QueryLift:
     """The lift: queries are parsed, and documents go to all shards."""
 
     def __init__(
-        self, schema: pa.Schema, parser: QueryParser, *, buckets: Sequence[int], is_everything_rejected: bool
+        self,
+        schema: pa.Schema,
+        parser: QueryParser,
+        *,
+        buckets: Sequence[int],
+        is_everything_rejected: bool,
+        logs_rejected: bool = False,
     ) -> None:
         """`buckets` are those of the shards."""
         self._schema = schema
         self._parser = parser
         self._buckets = np.array(buckets, dtype=np.uint64)
         self._is_everything_rejected = is_everything_rejected
+        self._logs_rejected = logs_rejected
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         is_document = pa.array(ints_of(rows, "side") == Side.DOCUMENT)
@@ -504,6 +512,8 @@ class QueryLift:
             program, reason = (None, None) if deleted and key is not None else self._program(key, text)
             programs.append(program)
             reasons.append(reason)
+            if reason is not None and self._logs_rejected:
+                _log.warning("%s", reason)
         is_bad = np.array([each is not None for each in reasons], dtype=np.bool_)
         return self._with(
             changes,
