@@ -199,6 +199,7 @@ IN_OUR_SESSION = [
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
 SLOW_HERE = (
     "home_timeline.py",
+    "news_alerts.py",
     "delta_table.py",
     "profiles.py",
     "traffic_report.py",

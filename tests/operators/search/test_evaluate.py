@@ -15,7 +15,7 @@ def document(title: str, body: str = "", price: int | None = None) -> Document:
     return Document((title, body, None, price), FIELDS)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(naive.queries, naive.documents)
 def test_query_matches_as_its_definition_says(text: str, content: Content) -> None:
     tree = PARSER.parse(text)

@@ -57,7 +57,7 @@ def test_common_word_of_a_huge_text_is_highlighted() -> None:
     assert text.startswith("<tea> <tea>")
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(naive.queries, naive.documents)
 def test_fragments_are_parts_of_the_text(query: str, content: Content) -> None:
     tree, document = PARSER.parse(query), Document(content, FIELDS)

@@ -46,7 +46,7 @@ def counted_evaluations(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
     return evaluated
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(naive.queries, max_size=12), st.lists(naive.documents, max_size=6))
 def test_hits_are_those_of_a_loop_over_all_queries(texts: list[str], contents: list[Content]) -> None:
     matcher = Matcher(FIELDS)
@@ -55,7 +55,7 @@ def test_hits_are_those_of_a_loop_over_all_queries(texts: list[str], contents: l
     assert hits(matcher, *contents) == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.data())
 def test_hits_are_the_same_while_queries_are_added_and_removed(data: st.DataObject) -> None:
     matcher = Matcher(FIELDS)

@@ -50,7 +50,7 @@ def test_cheapest_alternatives_are_chosen() -> None:
     assert plan.groups == (terms("b c"),)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(naive.queries, naive.documents)
 def test_plan_never_excludes_a_hit_and_an_exact_one_includes_no_other(text: str, content: Content) -> None:
     tree = PARSER.parse(text)

@@ -180,7 +180,7 @@ def smallest_time(batches: Iterable[Iterable[Item]]) -> int:
     return min((each.time for batch in batches for each in batch), default=END_US)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(histories(), st.data())
 def test_document_meets_the_queries_of_its_time_in_any_order_of_arrival(
     batches: list[list[Item]], data: st.DataObject
@@ -199,14 +199,14 @@ def test_document_meets_the_queries_of_its_time_in_any_order_of_arrival(
     assert sorted(found) == expected_hits(each for batch in batches for each in batch)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(histories())
 def test_bounded_rows_have_the_same_hits(batches: list[list[Item]]) -> None:
     items = [each for batch in batches for each in batch]
     assert hits(Shards().run(items, END_US)) == expected_hits(items)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(histories())
 def test_latest_queries_are_those_that_have_arrived(batches: list[list[Item]]) -> None:
     shards = Shards(is_latest=True)

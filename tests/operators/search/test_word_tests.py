@@ -20,7 +20,7 @@ from tests.operators.search.naive import distance
 _words = st.text("abc", min_size=1, max_size=7)
 
 
-@settings(max_examples=500)
+@settings(max_examples=400)
 @given(st.text("ab*?", min_size=1, max_size=6), _words)
 def test_wildcard_matches_as_a_regular_expression_does(pattern: str, word: str) -> None:
     expression = "".join({"*": ".*", "?": "."}.get(each, each) for each in pattern)
@@ -31,7 +31,7 @@ def test_wildcard_matches_as_a_regular_expression_does(pattern: str, word: str) 
     assert is_hinted == is_match if is_enough else is_hinted or not is_match
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=400)
 @given(_words, _words, st.sampled_from([1, 2]))
 def test_fuzzy_word_is_within_its_edits(one: str, other: str, edits: int) -> None:
     is_match = distance(one, other) <= edits
