@@ -18,6 +18,7 @@ class Side(StrEnum):
     SPARK_PANDAS = "spark-pandas"  # with one call of transformWithStateInPandas per key
     FLINK = "flink"
     DEBEZIUM = "debezium"
+    LUCENE = "lucene"
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
@@ -31,6 +32,7 @@ SIDE_NAMES = {
     Side.SPARK_PANDAS: "a call per key, pandas",
     Side.FLINK: "Apache Flink SQL",
     Side.DEBEZIUM: "Debezium",
+    Side.LUCENE: "Lucene's monitor",
     Side.BARE: "bare",
 }
 PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))
@@ -40,6 +42,7 @@ class Unit(StrEnum):
     RECORDS_PER_S = "records/s"
     MESSAGES_PER_S = "messages/s"
     TRANSACTIONS_PER_S = "transactions/s"
+    DOCUMENTS_PER_S = "documents/s"
     MEGABYTES_PER_S = "MB/s"
     MILLISECONDS = "ms"
     SECONDS = "s"

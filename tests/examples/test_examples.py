@@ -170,6 +170,10 @@ SHOWS: dict[str, list[str]] = {
     "enriched_views.py": [
         "at its event time:\n  /home: Ann, free\n  /reports: Ann, paid\n  /home: nobody, no plan\n"
     ],
+    "news_alerts.py": [
+        "ann, article 1: Green **tea** prices rise\nbob, article 1: **Green tea** prices rise\n",
+        "bob, article 2: The **café** has both.\nann, article 3: Less **tea** than last year.\nbad query 'cleo': pos",
+    ],
     "window_join.py": [
         "10:00 saw: 20 % load, the thermometer is silent\n10:01 press: 95 % load, 47 °C\n10:01 press: 95 % load, 58 °C"
     ],
@@ -191,6 +195,7 @@ IN_OUR_SESSION = [
     "late_rows.py",
     "search_clicks.py",
     "enriched_views.py",
+    "news_alerts.py",
     "window_join.py",
     "days_and_counts.py",
     "profiles.py",
@@ -199,6 +204,7 @@ IN_OUR_SESSION = [
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
 SLOW_HERE = (
     "home_timeline.py",
+    "news_alerts.py",
     "delta_table.py",
     "profiles.py",
     "traffic_report.py",

@@ -89,6 +89,15 @@ def compare(rows: DataFrame, table: DataFrame) -> DataFrame:
     return compared.select("user", _sum("n", "n_before").alias("n"), F.col("window_end").alias("at"))
 
 
+def search(rows: DataFrame, table: DataFrame, **more: Any) -> DataFrame:
+    near = F.concat(F.lit(" OR n:["), F.col("n") - 1, F.lit(" TO "), F.col("n") + 1, F.lit("]"))
+    # The last user's rows are not in the bounded chain: the query for them must find no others.
+    query = F.concat(F.lit("user:"), "user", F.when(F.col("user") == LAST_USER, "").otherwise(near))
+    queries = table.select(F.concat(F.lit("q"), "user").alias("id"), query.alias("query"), "at")
+    hits = rows.transform(op.SearchQueries(queries, text="user", key="id", **more))
+    return hits.select("user", (_sum("n") + F.length("id")).alias("n"), "at")
+
+
 def newest(rows: DataFrame, table: DataFrame) -> DataFrame:
     return rows.transform(op.Newest(2, by="user", order=["at", "n"])).select("user", "n", "op")
 
@@ -128,6 +137,8 @@ STAGES: dict[str, Stage] = {
     "join left": lambda rows, table: join(rows, table, unmatched="left"),
     "join window": join_window,
     "compare": compare,
+    "search": search,
+    "search limited": lambda rows, table: search(rows, table, limit=2, per="10 minutes", shards=1),
 }
 LAST_STAGES: dict[str, Stage] = {
     "corrected": corrected,

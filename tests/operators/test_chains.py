@@ -33,6 +33,9 @@ MORE_CHAINS = {
     ("core hopping", "enrich waiting", "tumbling"): 0,
     ("sliding", "join", "days", "group"): 3,
     ("enrich", "corrected"): 2,
+    ("enrich", "search", "tumbling"): 1,
+    ("core session", "search limited", "newest"): 2,
+    ("search", "join left"): 1,
 }
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.operators.late import Correct, DropLate, SideOutput
     from headrace.operators.merge import Merge, Policy
     from headrace.operators.operator import BadOperator, Duration, Operator
+    from headrace.operators.search.search_queries import SearchQueries
     from headrace.operators.spark_columns import Aggregates
     from headrace.operators.state.inspect import read_state
     from headrace.operators.tables.changelog import Changelog
@@ -59,6 +60,7 @@ else:
             "late": ("Correct", "DropLate", "SideOutput"),
             "merge": ("Merge", "Policy"),
             "operator": ("BadOperator", "Duration", "Operator"),
+            "search.search_queries": ("SearchQueries",),
             "spark_columns": ("Aggregates",),
             "state.inspect": ("read_state",),
             "tables.changelog": ("Changelog",),
@@ -117,6 +119,7 @@ __all__ = [
     "Policy",
     "Repeatedly",
     "Sampling",
+    "SearchQueries",
     "Session",
     "SideOutput",
     "Sliding",

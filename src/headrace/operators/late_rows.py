@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -38,9 +39,13 @@ LATE_ROWS = pa.schema(
         pa.field("window_end", UTC_TIME),
         pa.field("watermark", UTC_TIME),
         pa.field("original", pa.string()),
+        pa.field("reason", pa.string()),
     ]
 )
-"""One entry for each window for which a row was late. `original` is the JSON of `original_row`."""
+"""One entry for each window for which a row was late. A row that an operator rejects has no window, and a reason.
+`original` is the JSON of `original_row`."""
+
+_log = logging.getLogger(__name__)
 
 _ROW = "row"
 _KEY_BASE64 = "_key_base64"
@@ -55,25 +60,35 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
     operator: str
     owner: str
     """Distinguishes operators of one query that write to the same topic; the same in every run."""
+    is_required: bool = True
+    """Whether a query without a folder fails. Otherwise it only logs these rows."""
 
     def require_folder(self) -> Path:
         """The folder of the batch, in a task. A query without one fails before any row is late."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        folder = context.getLocalProperty(LATE_ROWS_FOLDER) if context else None
-        batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
-        if not folder or not batch:
+        folder = self._folder()
+        if folder is None:
             raise HeadraceError(
                 f"{self.operator}: late rows go to {f'topic {self.topic}' if self.topic else 'a topic'}, but only a "
                 "Job writes them",
                 hint="run the query as a Job, or keep late rows as files: "
                 f'spark.sparkContext.setLocalProperty("{LATE_ROWS_FOLDER}", "/a/folder") before start()',
             )
-        return Path(folder) / batch
+        return folder
+
+    def _folder(self) -> Path | None:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        folder = context.getLocalProperty(LATE_ROWS_FOLDER) if context else None
+        batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
+        return Path(folder) / batch if folder and batch else None
 
     def write(self, rows: pa.Table, bucket: int) -> None:
         """Write the rows durably, in a task, before the batch can be committed."""
+        if not self.is_required and self._folder() is None:
+            for reason in rows.column("reason").to_pylist():
+                _log.warning("%s: %s", self.operator, reason)
+            return
         folder = self.require_folder() / (self.topic or _TOPIC_OF_JOB)
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f".{uuid.uuid4().hex}"
@@ -86,11 +101,12 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
 
 
 class LateRow(Struct, frozen=True, kw_only=True):
-    """A row that was late for one window."""
+    """A row that was late for one window, or that was rejected with a reason."""
 
-    window_start: datetime
-    window_end: datetime
-    watermark: datetime
+    window_start: datetime | None
+    window_end: datetime | None
+    watermark: datetime | None
+    reason: str | None = None
     content: str
     """The columns of the row as JSON."""
     record: Mapping[str, Any]

@@ -7,7 +7,6 @@ so that a Java runtime is enough.
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -18,8 +17,8 @@ from typing import Self
 from psycopg.conninfo import conninfo_to_dict
 
 from headrace.errors import HeadraceError
-from headrace.java import JarSet, fetch_jars, java_command, last_lines
-from headrace.testing.java import JavaTools
+from headrace.java import JarSet, fetch_jars, last_lines
+from headrace.testing.java import JavaTools, compiled
 
 VERSION = "3.3.1.Final"
 JARS = JarSet(
@@ -30,7 +29,6 @@ JARS = JarSet(
         "org.slf4j:slf4j-simple:1.7.36",
     ),
 )
-COMPILER = JarSet(name="ecj-3.38.0", dependencies=("org.eclipse.jdt:ecj:3.38.0",))
 HEAP_MB = 1024
 
 _SOURCE = Path(__file__).with_name("DebeziumToTopics.java")
@@ -68,8 +66,9 @@ class DebeziumEngine:
         self._folder.mkdir(parents=True, exist_ok=True)
         file = self._folder / "engine.properties"
         file.write_text("".join(f"{name}={text}\n" for name, text in self._properties.items()))
-        classes = _compiled()
-        tools = JavaTools(jars=fetch_jars(JARS), heap_mb=HEAP_MB, quick_start=False, log_level="warn")
+        jars = fetch_jars(JARS)
+        classes = compiled(_SOURCE, jars)
+        tools = JavaTools(jars=jars, heap_mb=HEAP_MB, quick_start=False, log_level="warn")
         command = tools.command("DebeziumToTopics", str(file), self._bootstrap)
         command[command.index("-cp") + 1] += f":{classes}"
         with (self._folder / "engine.log").open("a") as log:
@@ -147,25 +146,3 @@ def _properties(name: str, address: str, folder: Path) -> dict[str, str]:
         "offset.flush.interval.ms": "1000",
         "converter.schemas.enable": "false",
     }
-
-
-def _compiled() -> Path:
-    """The folder with the compiled program, beside the jars."""
-    jars = fetch_jars(JARS)
-    classes = jars.with_name(f"{jars.name}-classes")
-    made = classes / "DebeziumToTopics.class"
-    if made.exists() and made.stat().st_mtime > _SOURCE.stat().st_mtime:
-        return classes
-    compiler = fetch_jars(COMPILER)
-    with tempfile.TemporaryDirectory() as folder:
-        command = [java_command(), "-cp", f"{compiler}/*", "org.eclipse.jdt.internal.compiler.batch.Main"]
-        command += ["-17", "-nowarn", "-cp", ":".join(map(str, sorted(jars.glob("*.jar"))))]
-        done = subprocess.run(
-            [*command, "-d", folder, str(_SOURCE)], capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise DebeziumFailed(f"{_SOURCE.name} could not be compiled:\n{done.stdout}{done.stderr}")
-        classes.mkdir(exist_ok=True)
-        for compiled in Path(folder).glob("*.class"):
-            (classes / compiled.name).write_bytes(compiled.read_bytes())
-    return classes

@@ -6,17 +6,27 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import IO, Literal
 
 from msgspec import Struct
 
-from headrace.java import java_command
+from headrace.errors import HeadraceError
+from headrace.java import JarSet, fetch_jars, java_command
 
 LogLevel = Literal["trace", "debug", "info", "warn", "error", "off"]
 
 HEAP_MB = 256
 """Enough for every command-line tool of Kafka, and small enough to run several tools beside a broker."""
+
+
+COMPILER = JarSet(name="ecj-3.38.0", dependencies=("org.eclipse.jdt:ecj:3.38.0",))
+"""Eclipse's compiler, so that a Java runtime is enough."""
+
+
+class NotCompiled(HeadraceError):
+    """The compiler rejected a Java program."""
 
 
 class JavaTools(Struct, frozen=True, kw_only=True):
@@ -61,3 +71,24 @@ class JavaTools(Struct, frozen=True, kw_only=True):
         """Start a process and return immediately. The caller reads its output, ends it and waits for it."""
         command = self.command(main_class, *arguments)
         return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, text=True)
+
+
+def compiled(source: Path, jars: Path) -> Path:
+    """The folder with a compiled program of one file, beside the jars that it uses."""
+    classes = jars.with_name(f"{jars.name}-classes")
+    made = classes / f"{source.stem}.class"
+    if made.exists() and made.stat().st_mtime > source.stat().st_mtime:
+        return classes
+    compiler = fetch_jars(COMPILER)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [java_command(), "-cp", f"{compiler}/*", "org.eclipse.jdt.internal.compiler.batch.Main"]
+        command += ["-17", "-nowarn", "-cp", ":".join(map(str, sorted(jars.glob("*.jar"))))]
+        done = subprocess.run(
+            [*command, "-d", folder, str(source)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise NotCompiled(f"{source.name} could not be compiled:\n{done.stdout}{done.stderr}")
+        classes.mkdir(exist_ok=True)
+        for each in Path(folder).glob("*.class"):
+            (classes / each.name).write_bytes(each.read_bytes())
+    return classes

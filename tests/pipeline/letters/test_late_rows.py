@@ -232,3 +232,44 @@ def test_another_operator_on_the_same_checkpoint_is_rejected(
     # The same operator in another notation, and changes that do not change its state.
     longer = op.Tumbling("1 minute", by="user", late=op.Correct(within="2 hours"))
     assert drain(name, read(spark, topic).transform(longer), journal).status().state == "done"
+
+
+def test_query_that_can_not_be_parsed_is_a_dead_letter_and_the_others_match(
+    spark: SparkSession, topic: str, create_topic: Any, send: Send, tmp_path: Path, name: str, bootstrap: str
+) -> None:
+    """The queries are a topic, with tombstones. Its records are read beside the documents."""
+    searches = create_topic(suffix=".searches")
+    journal = Journal(tmp_path / "journal.db")
+
+    def rows() -> DataFrame:
+        found = read(spark, topic).transform(
+            op.SearchQueries(searches, text="user", key="search", as_of="latest", fragments=0, score=False)
+        )
+        return found.select("user", "search")
+
+    send(searches, {"query": "ann OR bob"}, key="both")
+    send(searches, {"query": "cat AND"}, key="bad", headers=[("trace", b"7")])
+    send(searches, b"not json", key="worse")
+    send(searches, {"query": "bob"}, key="bob")
+    send(topic, event("ann", 1), event("bob", 2), event("cat", 3))
+    drain(name, rows(), journal)
+    first = [
+        {"user": "ann", "search": "both"},
+        {"user": "bob", "search": "bob"},
+        {"user": "bob", "search": "both"},
+    ]
+    assert sorted(rows_in(journal.path), key=str) == sorted(first, key=str)
+    send(searches, None, key="both")
+    send(searches, {"query": "cat"}, key="bad")
+    send(topic, event("bob", 4), event("cat", 5))
+    drain(name, rows(), journal)
+    second = [{"user": "bob", "search": "bob"}, {"user": "cat", "search": "bad"}]
+    assert sorted(rows_in(journal.path), key=str) == sorted([*first, *second], key=str)
+
+    bad, worse = sorted(consume(bootstrap, f"dlq.{name}", 2), key=lambda each: header(each, "offset"))
+    assert bad.key() == b"bad"
+    assert json.loads(bad.value()) == {"search": "bad", "query": "cat AND", "value": '{"query": "cat AND"}'}
+    assert header(bad, "message").startswith("bad query 'bad': position 7: unexpected end of the query")
+    assert (header(bad, "operator"), header(bad, "topic"), header(bad, "group")) == ("search", searches, name)
+    assert dict(bad.headers())["trace"] == b"7"
+    assert header(worse, "message") == "bad query 'worse': it has no query string"

@@ -31,6 +31,7 @@ from headrace.operators.joins.sides import (
     require_like_keys,
     require_like_sides,
 )
+from headrace.operators.joins.table_changes import TableChanges
 from headrace.operators.operator import (
     BadOperator,
     Duration,
@@ -48,11 +49,9 @@ from headrace.operators.operator import (
 )
 from headrace.operators.state.ids import Hashes
 from headrace.operators.state.table import hashes_of, ints_of
-from headrace.operators.tables.changelog import OFFSET
-from headrace.operators.tables.columns import BEFORE, DELETIONS, as_changelog
+from headrace.operators.tables.columns import BEFORE, as_changelog
 from headrace.operators.tables.weighted import OP
 from headrace.operators.windows.skipped_rows import has_no_time
-from headrace.plan_names import CHANGE_TIME, EVENT_TIME, WATERMARK_DELAY
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,9 +61,6 @@ _KIND = "Enrich"
 AsOf = Literal["event_time", "latest"]
 Unmatched = Literal["left", None]
 Corrections = Literal["retract", None]
-
-_DROPPED_HASH_BITS = 2
-"""The order of changes has 62 bits of a hash, below the bit that sorts additions after deletions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +155,17 @@ class Enrich(Operator):
         return self.as_of == "latest"
 
     @property
+    def _entries(self) -> TableChanges:
+        return TableChanges(
+            table=self.table,
+            operator=_KIND,
+            time=self.table_time,
+            time_field="table_time",
+            deleted=self.deleted,
+            is_latest=self.is_latest,
+        )
+
+    @property
     def rules(self) -> EnrichRules:
         wait_us = keep_us = None
         if self.wait is not None:
@@ -239,14 +246,13 @@ class Enrich(Operator):
                 )
         added = self._added()
         called = names_in_result(rows.columns, added, suffix=self.suffix, operator=_KIND)
-        is_deleted = self._is_deleted()
         versions = versions_of(
             self.table,
             [there for _, there in self.pairs],
             added,
-            since_us=self._since_us(),
-            sequence=self._sequence(is_deleted),
-            is_deleted=is_deleted,
+            since_us=self._entries.since_us(),
+            sequence=self._entries.sequence(),
+            is_deleted=self._entries.is_deleted(),
         )
         return joined(
             rows,
@@ -273,16 +279,9 @@ class Enrich(Operator):
             require_columns(self.table, self.columns, operator=_KIND, field="columns")
             return list(self.columns)
         excluded = {there for _, there in self.pairs}
-        if self._has_op:
+        if self._entries.has_op:
             excluded |= {OP, BEFORE}
         return [name for name in self.table.columns if name not in excluded and not name.startswith("_")]
-
-    @property
-    def _has_op(self) -> bool:
-        """Whether the table has an `op` of changes. A column of this name that is not a string is the user's."""
-        from pyspark.sql.types import StringType
-
-        return OP in self.table.columns and isinstance(self.table.schema[OP].dataType, StringType)
 
     def _lookups(self, rows: DataFrame, columns: Sequence[str], added: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as F
@@ -316,78 +315,16 @@ class Enrich(Operator):
         from headrace.operators.state.keys import hash_columns
 
         table, keys = self.table, [there for _, there in self.pairs]
-        is_deleted = self._is_deleted()
         return table.filter(~any_null(keys)).select(
             *hash_columns(table, keys, operator=_KIND),
-            self._since_us().alias("time"),
-            self._sequence(is_deleted).alias("seq"),
+            self._entries.since_us().alias("time"),
+            self._entries.sequence().alias("seq"),
             F.lit(int(Side.CHANGE)).cast("byte").alias("side"),
-            is_deleted.alias("deleted"),
+            self._entries.is_deleted().alias("deleted"),
             *(F.col(f"`{name}`").alias(f"k{number}", metadata={}) for number, name in enumerate(keys)),
             *(_nothing(rows, name).alias(f"l{number}") for number, name in enumerate(columns)),
             *(F.col(f"`{name}`").alias(f"r{number}", metadata={}) for number, name in enumerate(added)),
         )
-
-    def _since_us(self) -> Column:
-        """The time from which each entry is valid."""
-        from pyspark.sql import functions as F
-
-        time = self._table_time()
-        always = F.lit(ALWAYS_US)
-        return always if time is None else F.coalesce(time_us(time), always)
-
-    def _table_time(self) -> str | None:
-        """None for the latest entries of a bounded table without times: its rows are the entries."""
-        time, schema = self.table_time, self.table.schema
-        is_declared = any(
-            each.metadata.get(EVENT_TIME) or WATERMARK_DELAY in each.metadata for each in schema.fields
-        )
-        if time is None and not is_declared and CHANGE_TIME in schema.names:
-            time = CHANGE_TIME
-        if time is None and not is_declared and not self.table.isStreaming:
-            if self.is_latest:
-                return None
-            raise BadOperator(
-                _KIND,
-                "table_time",
-                "is not set, and no column of the table is declared as its time",
-                hint='set table_time="the column", or as_of="latest" if the table has no versions',
-            )
-        return event_time_column(self.table, time, operator=_KIND, field="table_time")
-
-    def _is_deleted(self) -> Column:
-        from pyspark.sql import functions as F
-
-        from headrace.operators.state.keys import evaluated_type
-
-        if self.deleted is None:
-            found = F.col(OP).isin(*DELETIONS) if self._has_op else F.lit(False)
-            return F.coalesce(found, F.lit(False))
-        found = F.coalesce(F.expr(self.deleted), F.lit(False))
-        problem = f"is {self.deleted!r}"
-        kind = evaluated_type(self.table, found, operator=_KIND, field="deleted", problem=problem)
-        if kind.simpleString() != "boolean":
-            raise BadOperator(
-                _KIND,
-                "deleted",
-                f"{problem}, which is {kind.simpleString()}, not boolean",
-                hint='set a condition such as "name is null"',
-            )
-        return found
-
-    def _sequence(self, is_deleted: Column) -> Column:
-        """The order of changes with equal key and time: the order of the topic, or else any stable order."""
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import LongType
-
-        schema = self.table.schema
-        if OFFSET in schema.names and isinstance(schema[OFFSET].dataType, LongType):
-            return F.coalesce(F.col(OFFSET), F.lit(0).cast("bigint"))
-        # Spark can't hash maps, not even nested ones.
-        hashed = [F.col(f"`{each.name}`") for each in schema if "map<" not in each.dataType.simpleString()]
-        # Additions sort after deletions: an update may consist of both.
-        addition = F.when(is_deleted, F.lit(0)).otherwise(F.lit(2**62)).cast("bigint")
-        return F.shiftrightunsigned(F.xxhash64(*hashed), _DROPPED_HASH_BITS) + addition
 
 
 class SideLift:

@@ -73,14 +73,16 @@ def run_step(
     name: str,
     kept_for: str,
     late_topic: str | None = None,
+    is_late_topic_required: bool = True,
     alarm_above: float | None = None,
     lag_us: int = 0,
 ) -> DataFrame:
     """The output of the step for these rows, whose columns are those that `lift` expects.
 
     Late rows are counted as `late` in the observed metrics of the query, under `headrace.late:NAME`. Those that the
-    step returns go to `late_topic`. `kept_for` describes everything that the state depends on: a state that was
-    written for another description is rejected. `lag_us` is how long after the watermark rows arrive.
+    step returns go to `late_topic`; a stream without a Job fails, or logs them if the topic is not required.
+    `kept_for` describes everything that the state depends on: a state that was written for another description is
+    rejected. `lag_us` is how long after the watermark rows arrive.
     """
     buckets = _setting(rows.sparkSession, BUCKETS_SETTING) or BUCKETS
     packed = rows.mapInArrow(_packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC")), _PACKED)
@@ -88,7 +90,9 @@ def run_step(
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
     owner = f"{name} {hashlib.sha256(kept_for.encode()).hexdigest()[:8]}"
     late_to = (
-        LateRowsTo(topic=late_topic, operator=name, owner=owner.split()[1])
+        LateRowsTo(
+            topic=late_topic, operator=name, owner=owner.split()[1], is_required=is_late_topic_required
+        )
         if late_topic is not None
         else None
     )
@@ -234,7 +238,7 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         incoming = decode_rows([bytes(row[1]) for row in rows], self._step.input_schema)
-        if self._late_to is not None:
+        if self._late_to is not None and self._late_to.is_required:
             self._late_to.require_folder()
         return self._work(key, incoming, timerValues, fired_ms=None)
 

@@ -201,7 +201,8 @@ class PaneStep(Step):
         bounds = [np.repeat(ints_of(rows, name), counts) - self.shown_before_us for name in ("start", "end")]
         watermark = np.full(int(counts.sum()), time.late_us)
         times = [pa.array(each).cast(UTC_TIME) for each in (*bounds, watermark)]
-        return pa.table([*times, originals.flatten()], schema=LATE_ROWS)
+        flat = originals.flatten()
+        return pa.table([*times, flat, pa.nulls(len(flat), pa.string())], schema=LATE_ROWS)
 
     def slots_of(self, before: pa.Table, rows: pa.Table, time: StepTime) -> StepSlots:
         return Slots(self, before, rows, time)

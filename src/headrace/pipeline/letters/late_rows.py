@@ -92,21 +92,25 @@ class LateRows:
         delete_lots(self._folder, fence.batch_id)
 
     def _message(self, operator: str, late: LateRow) -> OutgoingMessage:
-        end, watermark = iso(late.window_end), iso(late.watermark)
-        errors = {
-            GROUP_HEADER: self._letters.job,
-            OPERATOR_HEADER: operator,
-            WINDOW_START_HEADER: iso(late.window_start),
-            WINDOW_END_HEADER: end,
-            WATERMARK_HEADER: watermark,
-            REASON_HEADER: f"late: the window ended at {end}, before the watermark {watermark}",
-        }
+        errors = {GROUP_HEADER: self._letters.job, OPERATOR_HEADER: operator, **_reason(late)}
         for column, header in _ORIGIN_HEADERS.items():
             if late.record.get(column) is not None:
                 errors[header] = str(late.record[column])
         return OutgoingMessage(
             value=late.content.encode(), key=late.key, headers=with_errors(late.headers, errors)
         )
+
+
+def _reason(late: LateRow) -> dict[str, str]:
+    if late.window_start is None or late.window_end is None or late.watermark is None:
+        return {REASON_HEADER: late.reason or "rejected"}
+    end, watermark = iso(late.window_end), iso(late.watermark)
+    return {
+        WINDOW_START_HEADER: iso(late.window_start),
+        WINDOW_END_HEADER: end,
+        WATERMARK_HEADER: watermark,
+        REASON_HEADER: f"late: the window ended at {end}, before the watermark {watermark}",
+    }
 
 
 def _check_distinct(job: str, marks: Sequence[OperatorMark]) -> None:

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType, TimestampType
 
 from headrace.dead_letters import TOPIC_PREFIX
+from headrace.operators import topic_tables
 from headrace.pipeline import launch
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.settings import pipeline_settings
@@ -378,3 +379,11 @@ def _check_event_time(schema: StructType, event_time: str) -> None:
             f"the event time {event_time} is of type {kind.simpleString()}",
             hint=f'it has to be a TIMESTAMP: schema="{event_time} TIMESTAMP, …"',
         )
+
+
+def _read_beside(rows: DataFrame, topic: str) -> DataFrame:
+    """For operators that name a topic."""
+    return read_topic(rows.sparkSession, topic, format="binary", bounded=not rows.isStreaming)
+
+
+topic_tables.set_reader(_read_beside)

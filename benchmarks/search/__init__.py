@@ -1,0 +1,1 @@
+"""Search on streams, compared with a loop over all queries and with Lucene's monitor."""

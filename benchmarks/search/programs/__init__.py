@@ -1,0 +1,1 @@
+"""The programs of the samples, each run in a process of its own."""
