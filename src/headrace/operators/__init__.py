@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from headrace.operators.late import Correct, DropLate, SideOutput
     from headrace.operators.merge import Merge, Policy
     from headrace.operators.operator import BadOperator, Duration, Operator
+    from headrace.operators.patterns.absence import Absence
+    from headrace.operators.patterns.match_recognize import MatchRecognize
+    from headrace.operators.patterns.row_pattern import RowPattern
     from headrace.operators.spark_columns import Aggregates
     from headrace.operators.state.inspect import read_state
     from headrace.operators.tables.changelog import Changelog
@@ -59,6 +62,9 @@ else:
             "late": ("Correct", "DropLate", "SideOutput"),
             "merge": ("Merge", "Policy"),
             "operator": ("BadOperator", "Duration", "Operator"),
+            "patterns.absence": ("Absence",),
+            "patterns.match_recognize": ("MatchRecognize",),
+            "patterns.row_pattern": ("RowPattern",),
             "spark_columns": ("Aggregates",),
             "state.inspect": ("read_state",),
             "tables.changelog": ("Changelog",),
@@ -86,6 +92,7 @@ else:
 
 __all__ = [
     "PROCESSING_TIME",
+    "Absence",
     "AfterAll",
     "AfterAny",
     "AfterCount",
@@ -108,6 +115,7 @@ __all__ = [
     "JoinTables",
     "JoinWindow",
     "JoinWithin",
+    "MatchRecognize",
     "Merge",
     "Newest",
     "Once",
@@ -116,6 +124,7 @@ __all__ = [
     "PerRow",
     "Policy",
     "Repeatedly",
+    "RowPattern",
     "Sampling",
     "Session",
     "SideOutput",

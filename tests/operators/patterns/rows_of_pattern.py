@@ -14,7 +14,7 @@ from headrace.operators.patterns.pattern_step import PatternStep
 from headrace.operators.state.ids import ids_of
 from headrace.operators.state.run import ids_column
 from headrace.operators.state.step import BEGINNING_US, END_US, StepTime, advance
-from headrace.operators.state.table import StateTable
+from headrace.operators.state.table import StateTable, with_column
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -47,6 +47,13 @@ class PatternRun:
         self.state, self._late_us = advanced.table, watermark_us
         self.result = advanced.result
         return advanced.result.output.to_pylist()  # type: ignore[no-any-return]
+
+    def end(self) -> list[dict[str, Any]]:
+        """The output of the end, for keys that wait for it without a timer too: for rows that NEXT needs."""
+        rows = self.state.all_rows()
+        due = with_column(rows, "due_us", pa.array(np.zeros(rows.num_rows, np.int64))).combine_chunks()
+        self.state = self.state.with_changes(due, np.empty(0, np.complex128))
+        return self.send([], END_US)
 
     def all(self, rows: Rows) -> list[dict[str, Any]]:
         """The output for bounded rows. Rows that are equal in the order keep the given order."""

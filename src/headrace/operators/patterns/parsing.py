@@ -74,7 +74,7 @@ DOLLAR: "$"
 within: WITHIN interval
 WITHIN: "WITHIN"i
 subset_clause: "SUBSET"i subset ("," subset)*
-subset: name "=" "(" name ("," name)* ")"
+subset: name EQUALS "(" name ("," name)* ")"
 define: "DEFINE"i condition ("," condition)*
 condition: name "AS"i expression
 
@@ -83,7 +83,7 @@ condition: name "AS"i expression
 ?conjunction: negation | conjunction AND negation -> binary
 ?negation: comparison | NOT negation -> unary
 ?comparison: sum
-    | sum COMPARISON sum -> binary
+    | sum (EQUALS | COMPARISON) sum -> binary
     | sum IS [NOT] NULL -> is_null
     | sum IS [NOT] (TRUE | FALSE) -> is_truth
     | sum IS [NOT] DISTINCT "FROM"i sum -> is_distinct
@@ -134,7 +134,8 @@ CAST: "CAST"i
 TIMESTAMP: "TIMESTAMP"i
 DATE: "DATE"i
 INTERVAL: "INTERVAL"i
-COMPARISON: "=" | "<>" | "!=" | "<=" | ">=" | "<" | ">"
+EQUALS: "="
+COMPARISON: "<>" | "!=" | "<=" | ">=" | "<" | ">"
 SUM_SIGN: "+" | "-" | "||"
 SIGN: "+" | "-"
 PRODUCT_SIGN: "*" | "/" | "%"
@@ -301,7 +302,7 @@ class _Build(Transformer):  # type: ignore[type-arg]
         return tuple(parts)
 
     def subset(self, meta: Any, parts: list[Any]) -> of.Subset:
-        return of.Subset(str(parts[0]), tuple(str(each) for each in parts[1:]), parts[0].start_pos)
+        return of.Subset(str(parts[0]), tuple(str(each) for each in parts[2:]), parts[0].start_pos)
 
     def define(self, meta: Any, parts: list[Any]) -> tuple[Any, ...]:
         return tuple(parts)

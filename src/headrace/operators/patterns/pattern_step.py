@@ -55,12 +55,12 @@ class PatternShape(Struct, frozen=True, kw_only=True):
 
     @property
     def lookahead(self) -> int:
-        return max((each.rows for each in self._navigations()), default=0)
+        return max((each.rows for each in self._navigations() if each.rows > 0), default=0)
 
     @property
     def lookback(self) -> int:
         """The rows before a match that must be stored. MATCH_NUMBER and ^ need a row of each key for ever."""
-        rows = max((-each.rows for each in self._navigations()), default=0)
+        rows = max((-each.rows for each in self._navigations() if each.rows < 0), default=0)
         return max(rows, 1) if self.counts_matches or self.has_start else rows
 
     @property
@@ -72,8 +72,13 @@ class PatternShape(Struct, frozen=True, kw_only=True):
         return of.has_part(self.bound.clauses.pattern, of.Anchor)
 
     def _navigations(self) -> list[of.Navigation]:
+        """The navigations to rows that may be outside of the match. A classifier is only inside of it."""
+        nodes = (node for each in self.bound.expressions() for node in walk(each))
         return [
-            node for each in self.bound.expressions() for node in walk(each) if isinstance(node, of.Navigation)
+            node
+            for node in nodes
+            if isinstance(node, of.Navigation)
+            and not any(isinstance(each, of.Classifier) for each in walk(node.inner))
         ]
 
 
