@@ -33,6 +33,10 @@ MORE_CHAINS = {
     ("core hopping", "enrich waiting", "tumbling"): 0,
     ("sliding", "join", "days", "group"): 3,
     ("enrich", "corrected"): 2,
+    ("match", "core tumbling", "match rows"): 2,
+    ("match rows", "match", "group"): 1,
+    ("absence", "match"): 2,
+    ("core session", "match rows", "enrich"): 2,
 }
 
 
