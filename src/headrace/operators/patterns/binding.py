@@ -23,7 +23,7 @@ from headrace.operators.patterns.expressions import (
 from headrace.operators.patterns.place import BadPattern
 
 NAVIGATIONS = ("first", "last", "prev", "next")
-AGGREGATES = ("count", "sum", "avg", "min", "max", "array_agg")
+AGGREGATES = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "any_value", "array_agg")
 VARIABLES_MAX = 60
 """Which variables a row satisfies is one number of 64 bits."""
 
@@ -199,7 +199,8 @@ class _Binding:
             raise self._bad(node.at, error.message, error.hint) from None
 
     def _call(self, node: of.Call) -> of.Expression:
-        function = SAME.get(node.function, node.function)
+        node = replace(node, function=SAME.get(node.function, node.function))
+        function = node.function
         if function in NAVIGATIONS:
             return self._navigation(node)
         if function in AGGREGATES:
@@ -220,7 +221,7 @@ class _Binding:
 
     def _plain(self, node: of.Call, bind: Any) -> of.Expression:
         function = SAME.get(node.function, node.function)
-        if function not in FUNCTIONS or node.function not in NAMED_FUNCTIONS:
+        if function not in FUNCTIONS or function not in NAMED_FUNCTIONS:
             known = [*NAMED_FUNCTIONS, *NAVIGATIONS, *AGGREGATES, "classifier", "match_number", "match_rowtime"]
             raise self._bad(
                 node.at, f"function {node.function.upper()} is unknown", _choice(node.function, known, "known are")
@@ -293,7 +294,7 @@ class _Binding:
 
     def _aggregate(self, node: of.Call) -> of.Aggregate:
         is_final = self._require_semantics(node)
-        if node.star is not None:
+        if node.star is not None or (node.function == "count" and not node.arguments):
             if node.function != "count":
                 raise self._bad(node.at, f"{node.function.upper()}(*) is not possible", "only COUNT(*) counts rows")
             variable = self._variable(node.star[0], node.at) if node.star else None
@@ -327,7 +328,11 @@ class _Binding:
                     self._require_plain(part)
                     self._require_count(part, 0, 0)
                     return of.MatchNumber(part.at)
-                case of.Call() if part.function in (*NAVIGATIONS, *AGGREGATES, "match_rowtime"):
+                case of.Call() if SAME.get(part.function, part.function) in (
+                    *NAVIGATIONS,
+                    *AGGREGATES,
+                    "match_rowtime",
+                ):
                     raise self._bad(
                         part.at,
                         f"{part.function.upper()} is not possible inside of {around.function.upper()}",
@@ -432,6 +437,12 @@ def aggregate_type(node: of.Aggregate, inner: Datum | None) -> pa.DataType:
             return pa.int64() if pa.types.is_integer(kind) else pa.float64()
         case "array_agg":
             return pa.list_(kind)
+        case "any_value":
+            return kind
+        case "bool_and" | "bool_or":
+            if not pa.types.is_boolean(kind):
+                raise BadExpression(node.at, f"{node.function.upper()} needs true or false, not {kind}")
+            return kind
     if pa.types.is_nested(kind):
         raise BadExpression(node.at, f"{node.function.upper()} needs values with an order, not {kind}")
     return kind

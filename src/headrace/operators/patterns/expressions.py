@@ -563,10 +563,17 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "sqrt": _function(_root_columns, lambda value: None if value < 0 else math.sqrt(value), 1),
 }
-SAME = {"substr": "substring", "char_length": "length", "ceiling": "ceil", "if": "case", "lcase": "lower", "ucase": "upper"}
+SAME = {"substr": "substring", "char_length": "length", "ceiling": "ceil", "if": "case", "lcase": "lower", "ucase": "upper", "every": "bool_and", "arbitrary": "any_value"}
 """Other names of the same functions."""
 
-NAMED_FUNCTIONS = sorted({name for name in (*FUNCTIONS, *SAME) if name.isidentifier()} - {"and", "or", "not", "in", "like", "case", "negative", "positive"})
+_WORDS = ("and", "or", "not", "in", "like", "negative", "positive")
+"""Functions that only an operator calls."""
+
+NAMED_FUNCTIONS = sorted(
+    name
+    for name in (*FUNCTIONS, *SAME)
+    if name.isidentifier() and name not in _WORDS and SAME.get(name, name) in FUNCTIONS
+)
 
 # Casts
 

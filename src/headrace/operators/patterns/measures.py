@@ -129,7 +129,7 @@ class MeasureLeaves:
             return pa.array(valid[end] - valid[first])
         is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
         is_apart = len(first) < 2 or bool((first[1:] >= end[:-1]).all())
-        if is_number and is_apart and not node.is_distinct and node.function != "array_agg":
+        if is_number and is_apart and node.function in ("sum", "avg", "min", "max"):
             return _reduced(node.function, values, first, end).cast(kind)
         return _one_by_one(node, values, first, end, kind)
 

@@ -52,7 +52,7 @@ PATTERN.2: "PATTERN"i
 ?pattern: sequence ("|" sequence)*
 sequence: quantified*
 ?quantified: part [quantifier]
-quantifier: (STAR | PLUS | OPTIONAL | "{" COUNT "}" | "{" COUNT COMMA "}" | "{" COMMA COUNT "}" | "{" COUNT COMMA COUNT "}") [RELUCTANT]
+quantifier: (STAR | PLUS | OPTIONAL | "{" COUNT "}" | "{" COUNT COMMA "}" | "{" COMMA COUNT "}" | "{" COUNT COMMA COUNT "}" | "{" COMMA "}") [RELUCTANT]
 ?part: (NAME | QUOTED | TIMESTAMP | DATE) -> variable
     | "(" pattern ")"
     | EXCLUDE pattern EXCLUDE_END -> exclusion
@@ -338,7 +338,7 @@ class _Build(Transformer):  # type: ignore[type-arg]
             raise self._bad(meta.start_pos, f"{max(counts)} is too large", f"at most {COUNT_MAX:,} are possible")
         bounds: tuple[int, int | None]
         match kinds:
-            case ["STAR"]:
+            case ["STAR"] | ["COMMA"]:
                 bounds = 0, None
             case ["PLUS"]:
                 bounds = 1, None

@@ -225,6 +225,9 @@ _FOLDS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any], Any]] =
         lambda state: state[0] / state[1] if state[1] else None,
         (0.0, 0),
     ),
+    "bool_and": (lambda state, value: value if state is None else state and value, lambda state: state, None),
+    "bool_or": (lambda state, value: value if state is None else state or value, lambda state: state, None),
+    "any_value": (lambda state, value: value if state is None else state, lambda state: state, None),
     "min": (lambda state, value: value if state is None else min(state, value), lambda state: state, None),
     "max": (lambda state, value: value if state is None else max(state, value), lambda state: state, None),
 }
