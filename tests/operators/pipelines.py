@@ -91,16 +91,20 @@ def compare(rows: DataFrame, table: DataFrame) -> DataFrame:
 
 
 def match(rows: DataFrame, table: DataFrame) -> DataFrame:
-    matches = rows.transform(op.MatchRecognize(f"""
+    matches = rows.transform(
+        op.MatchRecognize(f"""
         PARTITION BY user ORDER BY at MEASURES SUM(n) AS n, MATCH_ROWTIME() AS at
-        AFTER MATCH SKIP TO NEXT ROW {PATTERN}"""))
+        AFTER MATCH SKIP TO NEXT ROW {PATTERN}""")
+    )
     return matches.select("user", _sum("n").alias("n"), "at")
 
 
 def match_rows(rows: DataFrame, table: DataFrame) -> DataFrame:
-    matches = rows.transform(op.MatchRecognize(f"""
+    matches = rows.transform(
+        op.MatchRecognize(f"""
         PARTITION BY user ORDER BY at MEASURES COUNT(*) AS m
-        ALL ROWS PER MATCH WITH UNMATCHED ROWS {PATTERN}"""))
+        ALL ROWS PER MATCH WITH UNMATCHED ROWS {PATTERN}""")
+    )
     return matches.select("user", _sum("n", "m").alias("n"), "at")
 
 

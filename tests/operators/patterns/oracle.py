@@ -85,9 +85,10 @@ class Naive(Struct, frozen=True, kw_only=True):
             if start + len(names) > end:
                 return False
             condition = self.conditions.get(name)
-            return condition is None or condition(
-                Match(rows=rows, start=start, names=names, number=number)
-            ) is True
+            return (
+                condition is None
+                or condition(Match(rows=rows, start=start, names=names, number=number)) is True
+            )
 
         def paths(part: of.Pattern, labels: Labels, excluded: bool) -> Iterator[Labels]:
             match part:
@@ -115,16 +116,16 @@ class Naive(Struct, frozen=True, kw_only=True):
                 case of.Repetition(part=inner, least=least, most=most, is_greedy=is_greedy):
                     if least:
                         rest = of.Repetition(inner, least - 1, None if most is None else most - 1, is_greedy)
-                        for each in paths(inner, labels, excluded):
-                            yield from paths(rest, each, excluded)
+                        for found in paths(inner, labels, excluded):
+                            yield from paths(rest, found, excluded)
                         return
                     if not is_greedy:
                         yield labels
                     if most is None or most > 0:
                         rest = of.Repetition(inner, 0, None if most is None else most - 1, is_greedy)
-                        for each in paths(inner, labels, excluded):
-                            if most is not None or len(each) > len(labels):
-                                yield from paths(rest, each, excluded)
+                        for found in paths(inner, labels, excluded):
+                            if most is not None or len(found) > len(labels):
+                                yield from paths(rest, found, excluded)
                     if is_greedy:
                         yield labels
 
@@ -148,7 +149,9 @@ class Naive(Struct, frozen=True, kw_only=True):
             raise ValueError("the skip has no target")
         return start + place
 
-    def _shown(self, rows: Sequence[Row], start: int, labels: Labels, number: int) -> Iterator[dict[str, Any]]:
+    def _shown(
+        self, rows: Sequence[Row], start: int, labels: Labels, number: int
+    ) -> Iterator[dict[str, Any]]:
         names = tuple(name for name, _ in labels)
 
         def measured(count: int) -> dict[str, Any]:

@@ -40,7 +40,9 @@ BOUND: dict[str, Condition] = {
     "v >= 0 AND COUNT(B.*) < 2": lambda m: _v(m.near(0)) is not None and len(m.of("B")) < 2,
     "SUM(v) < 4": lambda m: _less(_total([_v(row) for row in m.of()]), 4),
     "v > LAST(A.v, 1)": lambda m: _less(_v(m.of("A")[-2]) if len(m.of("A")) > 1 else None, _v(m.near(0))),
-    "MAX(U.v) > 1": lambda m: _less(1, max((_v(row) for row in m.of("A", "B") if _v(row) is not None), default=None)),
+    "MAX(U.v) > 1": lambda m: _less(
+        1, max((_v(row) for row in m.of("A", "B") if _v(row) is not None), default=None)
+    ),
     "COALESCE(PREV(CLASSIFIER()), 'A') = 'A'": lambda m: len(m.names) < 2 or m.names[-2] == "A",
     "MATCH_NUMBER() <> 2": lambda m: m.number != 2,
 }
@@ -69,7 +71,10 @@ MEASURES: dict[str, tuple[str, Measure]] = {
     "b": ("FINAL LAST(B.v)", lambda m, whole: _last(whole, "B") if m.names else None),
     "first": ("FIRST(U.v, 1)", lambda m, whole: _v(m.of("A", "B")[1]) if len(m.of("A", "B")) > 1 else None),
     "total": ("SUM(v)", lambda m, whole: _total([_v(row) for row in m.of()])),
-    "all": ("FINAL COUNT(U.v)", lambda m, whole: len([1 for row in whole.of("A", "B") if _v(row) is not None])),
+    "all": (
+        "FINAL COUNT(U.v)",
+        lambda m, whole: len([1 for row in whole.of("A", "B") if _v(row) is not None]),
+    ),
     "mean": (
         "AVG(C.v)",
         lambda m, whole: (
@@ -100,8 +105,18 @@ def _grown(inner: st.SearchStrategy[of.Pattern]) -> st.SearchStrategy[of.Pattern
         several.map(of.Sequence),
         several.map(of.Alternation),
         several.map(of.Permutation),
-        st.builds(lambda part, given, greedy: of.Repetition(part, *given, greedy), inner, bounds, st.booleans()),
-        st.builds(lambda part, given, greedy: of.Repetition(part, *given, greedy), inner, bounds, st.booleans()),
+        st.builds(
+            lambda part, given, greedy: of.Repetition(part, given[0], given[1], greedy),
+            inner,
+            bounds,
+            st.booleans(),
+        ),
+        st.builds(
+            lambda part, given, greedy: of.Repetition(part, given[0], given[1], greedy),
+            inner,
+            bounds,
+            st.booleans(),
+        ),
         inner.map(of.Exclusion),
     )
 
@@ -120,10 +135,16 @@ class Case(Struct, frozen=True, kw_only=True):
 def cases(draw: st.DrawFn, *, is_stream: bool = False, is_free: bool = False) -> Case:
     pattern = draw(patterns)
     anchors = draw(st.sampled_from(["", "", "^"] if is_stream else ["", "", "", "^", "$", "^$"]))
-    parts = [*([of.Anchor(True)] if "^" in anchors else []), pattern, *([of.Anchor(False)] if "$" in anchors else [])]
+    parts = [
+        *([of.Anchor(True)] if "^" in anchors else []),
+        pattern,
+        *([of.Anchor(False)] if "$" in anchors else []),
+    ]
     pattern = of.Sequence(tuple(parts)) if len(parts) > 1 else pattern
     # All variables must occur, so that conditions and measures may name them.
-    pattern = of.Alternation((pattern, of.Sequence((of.Variable("A"), of.Variable("B"), of.Variable("C"), of.Variable("A")))))
+    pattern = of.Alternation(
+        (pattern, of.Sequence((of.Variable("A"), of.Variable("B"), of.Variable("C"), of.Variable("A"))))
+    )
     pool = FREE if is_free or draw(st.booleans()) else FREE | BOUND
     names = {name: draw(st.sampled_from(sorted(pool))) for name in VARIABLES if draw(st.integers(0, 5))}
     mode: of.RowsPerMatch = draw(
@@ -133,7 +154,7 @@ def cases(draw: st.DrawFn, *, is_stream: bool = False, is_free: bool = False) ->
         mode = "all show empty"
     skip = draw(st.sampled_from(["past last row", "past last row", "to next row", "to first", "to last"]))
     skip_to = draw(st.sampled_from([("B",), ("C",), ("A", "B")]))
-    target = {("B",): "B", ("C",): "C"}.get(skip_to, "U")
+    target = skip_to[0] if len(skip_to) == 1 else "U"
     within = draw(st.none() | st.integers(1, 8))
     rows_max = draw(st.none() | st.integers(1, 5))
     if is_stream and within is None and rows_max is None:

@@ -17,7 +17,8 @@ from tests.operators.streams import Stream, bounded, since_epoch
 
 FALL_AND_RISE = """
     PARTITION BY user ORDER BY at
-    MEASURES FIRST(at) AS since, MATCH_ROWTIME() AS until, A.ms AS top, MIN(B.ms) AS low, COUNT(*) AS n, MATCH_NUMBER() AS number
+    MEASURES FIRST(at) AS since, MATCH_ROWTIME() AS until, A.ms AS top, MIN(B.ms) AS low,
+        COUNT(*) AS n, MATCH_NUMBER() AS number
     PATTERN (A B+ C) WITHIN INTERVAL '100' SECOND
     DEFINE B AS ms < PREV(ms), C AS ms > PREV(ms)"""
 
@@ -59,7 +60,9 @@ def test_match_ends_with_its_time_even_if_no_row_follows(spark: SparkSession, tm
 
 
 def test_bounded_rows_give_what_the_stream_gives(spark: SparkSession) -> None:
-    rows = bounded(spark, [("a", 1, 9), ("a", 3, 5), ("a", 2, 7), ("a", 4, 6), ("b", 3, 1), ("b", 4, 0), ("b", 5, 2)])
+    rows = bounded(
+        spark, [("a", 1, 9), ("a", 3, 5), ("a", 2, 7), ("a", 4, 6), ("b", 3, 1), ("b", 4, 0), ("b", 5, 2)]
+    )
     found = rows.transform(op.MatchRecognize(FALL_AND_RISE)).collect()
     assert sorted(_shown(row.asDict()) for row in found) == [
         ("a", 1.0, 4.0, 9, 5, 4, 1),
@@ -108,7 +111,9 @@ def test_late_rows_go_to_the_side_output(spark: SparkSession, tmp_path: Path) ->
     folder = tmp_path / "late"
     spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, str(folder))
     try:
-        stream = Stream(spark, tmp_path, op.MatchRecognize(FALL_AND_RISE, late=op.SideOutput("payments.late")))
+        stream = Stream(
+            spark, tmp_path, op.MatchRecognize(FALL_AND_RISE, late=op.SideOutput("payments.late"))
+        )
         stream.send([("a", 10, 1)])
         stream.send([("a", 4, 7), ("a", 12, 0)])
     finally:
@@ -125,16 +130,24 @@ STREAM_ERRORS = {
     "ORDER BY ms PATTERN (A)": ("line 1, column 10", "must be ordered by a timestamp"),
     "ORDER BY at PATTERN (A) DEFINE A AS mss > 1": ("line 1, column 37", "column 'mss' does not exist"),
     "ORDER BY at PATTERN (A) DEFINE A AS B.ms > 1": ("line 1, column 37", "variable 'B' is unknown"),
-    "ORDER BY at PATTERN (A) DEFINE A AS ms > 'x'": ("line 1, column 40", "not possible with int64 and string"),
+    "ORDER BY at PATTERN (A) DEFINE A AS ms > 'x'": (
+        "line 1, column 40",
+        "not possible with int64 and string",
+    ),
     "ORDER BY at PATTERN (A) DEFINE A AS ms + 1": ("line 1, column 40", "a condition must be true or false"),
     "PARTITION BY usr ORDER BY at PATTERN (A)": ("line 1, column 14", "column 'usr' does not exist"),
-    "PARTITION BY user ORDER BY at MEASURES 1 AS user PATTERN (A)": ("line 1, column 45", "the name of a column"),
+    "PARTITION BY user ORDER BY at MEASURES 1 AS user PATTERN (A)": (
+        "line 1, column 45",
+        "the name of a column",
+    ),
     "ORDER BY at MEASURES SUM(user) AS s PATTERN (A)": ("line 1, column 22", "SUM needs a number"),
 }
 
 
 @pytest.mark.parametrize("text", STREAM_ERRORS)
-def test_pattern_that_does_not_fit_the_rows_is_rejected_with_its_place(spark: SparkSession, text: str) -> None:
+def test_pattern_that_does_not_fit_the_rows_is_rejected_with_its_place(
+    spark: SparkSession, text: str
+) -> None:
     place, problem = STREAM_ERRORS[text]
     rows = spark.readStream.format("rate").load().selectExpr("'a' as user", "timestamp as at", "value as ms")
     with pytest.raises(BadPattern) as rejected:
@@ -144,8 +157,12 @@ def test_pattern_that_does_not_fit_the_rows_is_rejected_with_its_place(spark: Sp
     assert "^" in rejected.value.message.splitlines()[-1]
 
 
-def test_pattern_with_a_bound_of_its_own_needs_no_other_on_a_stream(spark: SparkSession, tmp_path: Path) -> None:
-    stream = Stream(spark, tmp_path, op.MatchRecognize("PARTITION BY user ORDER BY at MEASURES B.ms AS ms PATTERN (A B)"))
+def test_pattern_with_a_bound_of_its_own_needs_no_other_on_a_stream(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = Stream(
+        spark, tmp_path, op.MatchRecognize("PARTITION BY user ORDER BY at MEASURES B.ms AS ms PATTERN (A B)")
+    )
     stream.send([("a", 1, 1), ("a", 2, 2)])
     assert [row["ms"] for row in stream.send([("a", 5, 3)])] == [2]
 

@@ -21,7 +21,11 @@ from tests.operators.patterns.rows_of_pattern import matched
 
 SOURCES = JarSet(name="trino-tests", dependencies=("io.trino:trino-main:476:test-sources",))
 FOLDER = "io/trino/sql/query/"
-CLASSES = ("TestRowPatternMatching", "TestAggregationsInRowPatternMatching", "TestExpressionRewriteInRowPatternMatching")
+CLASSES = (
+    "TestRowPatternMatching",
+    "TestAggregationsInRowPatternMatching",
+    "TestExpressionRewriteInRowPatternMatching",
+)
 
 
 class Case(Struct, frozen=True):
@@ -48,7 +52,9 @@ def cases(name: str, source: str) -> Iterator[Case]:
     for method in re.split(r"\n    @Test\n", source)[1:]:
         title = re.search(r"void (\w+)\(", method)
         texts: dict[str, str] = {}
-        for found in re.finditer(r'\n +(?:String )?(\w+) = (?=")|(?:assertThat\(assertions\.query\()', method):
+        for found in re.finditer(
+            r'\n +(?:String )?(\w+) = (?=")|(?:assertThat\(assertions\.query\()', method
+        ):
             start = found.end()
             argument, end = _balanced(method, start, ";" if found[1] else ")")
             try:
@@ -72,9 +78,12 @@ def cases(name: str, source: str) -> Iterator[Case]:
 
 def _balanced(text: str, start: int, stop: str) -> tuple[str, int]:
     """The text from `start` to the stop character, outside of parentheses, strings and comments; without comments."""
-    depth, at, kept = 0, start, []
+    kept: list[str] = []
+    depth, at = 0, start
     while True:
-        piece = re.compile(r'"""(?:.|\n)*?"""|"(?:\\.|[^"\\])*"|//[^\n]*|/\*(?:.|\n)*?\*/|.|\n').match(text, at)
+        piece = re.compile(r'"""(?:.|\n)*?"""|"(?:\\.|[^"\\])*"|//[^\n]*|/\*(?:.|\n)*?\*/|.|\n').match(
+            text, at
+        )
         assert piece is not None
         token = piece[0]
         if depth == 0 and token == stop:
@@ -124,7 +133,9 @@ def outcome(case: Case) -> tuple[list[str], list[str]]:
     text, end = _balanced(case.query, found.end(), ")")
     with duckdb.connect() as base:
         rows = base.sql(_duck(f"SELECT * FROM {found[3]}")).to_arrow_table()
-        columns = {each.name: pa.int64() if pa.types.is_integer(each.type) else each.type for each in rows.schema}
+        columns = {
+            each.name: pa.int64() if pa.types.is_integer(each.type) else each.type for each in rows.schema
+        }
         check_pattern(text)
         results = matched(text, columns, rows.to_pylist())
         schema = None if results else _schema(text, columns)

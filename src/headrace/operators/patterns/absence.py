@@ -44,8 +44,8 @@ class Absence(Operator):
     no other row can come any more. A row of the other side at the same time as the row, or exactly `within` after it,
     is in time. A row without a key or without a time can't be followed, and is not emitted.
 
-    of           the rows that are expected, a stream if the rows are a stream; by default the next row of the same rows,
-                 which must be later
+    of           the rows that are expected, a stream if the rows are a stream; by default the next row of the same
+                 rows, which must be later
     on           the columns to compare: a name, several names, or {name in the rows: name on the other side}
     within       how long after a row another one is expected
     time         the event-time column; by default the column that the source declared
@@ -78,13 +78,15 @@ class Absence(Operator):
         other = rows if self.of is None else self.of
         require_like_sides(rows, other, self.pairs, operator=_KIND, field="of")
         time = event_time_column(rows, self.time, operator=_KIND)
-        other_time = event_time_column(other, self.other_time or (time if self.of is None else None), operator=_KIND, field="other_time")
+        other_time = event_time_column(
+            other, self.other_time or (time if self.of is None else None), operator=_KIND, field="other_time"
+        )
         for frame, column, name in ((rows, time, "time"), (other, other_time, "other_time")):
             require_watermark(frame, column, operator=_KIND, field=name)
             require_final_rows(frame, operator=_KIND, field=name)
             require_no_lag(frame, column, operator=_KIND, field=name)
         require_like_times(rows, other, time, other_time, operator=_KIND)
-        known = [column for column in (time, *(here for here, _ in self.pairs))]
+        known = [time, *(here for here, _ in self.pairs)]
         left, right = JoinSide(rows.dropna(subset=known), "left", time), JoinSide(other, "right", other_time)
         joined = left.frame.join(right.frame, self._condition(left, right), "left_outer")
         return joined.filter(right.at.isNull()).select(

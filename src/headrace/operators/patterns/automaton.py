@@ -10,7 +10,7 @@ they are needed. Forwards, the most preferred position of that set is taken at e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.operators.patterns import syntax as of
 
@@ -108,6 +108,10 @@ class Program:
             targets.append(self._compiled(part, rest))
         return self._choice(targets)
 
+    @property
+    def has_anchors(self) -> bool:
+        return bool(self._anchors)
+
     def follows(self, instruction: int, *, at_start: bool = False, at_end: bool = False) -> tuple[int, ...]:
         """The positions that an instruction leads to without a row, the most preferred first."""
         found: list[int] = []
@@ -158,10 +162,8 @@ class Automaton:
         self.variable = program.variable
         self.excluded = program.excluded
         count = len(self.variable)
-        self.follow = [program.follows(each) for each in program.next]
-        self.follow_at_end = [program.follows(each, at_end=True) for each in program.next]
-        if sum(map(len, self.follow)) > FOLLOWS_MAX:
-            raise TooLarge
+        self.follow = _all_follows(program, at_end=False)
+        self.follow_at_end = _all_follows(program, at_end=True) if program.has_anchors else self.follow
         self.first = {
             at_start: program.follows(program.start, at_start=at_start) for at_start in (False, True)
         }
@@ -237,6 +239,18 @@ class Automaton:
         return next((each for each in targets if each == ACCEPT or positions >> each & 1), None)
 
 
+def _all_follows(program: Program, *, at_end: bool) -> list[tuple[int, ...]]:
+    """The positions that follow each one."""
+    found: list[tuple[int, ...]] = []
+    count = 0
+    for each in program.next:
+        found.append(program.follows(each, at_end=at_end))
+        count += len(found[-1])
+        if count > FOLLOWS_MAX:
+            raise TooLarge
+    return found
+
+
 def _mask(positions: tuple[int, ...]) -> int:
     found = 0
     for each in positions:
@@ -245,9 +259,9 @@ def _mask(positions: tuple[int, ...]) -> int:
     return found
 
 
-def _mask_where(conditions: object) -> int:
+def _mask_where(conditions: Iterable[bool]) -> int:
     found = 0
-    for position, is_true in enumerate(conditions):  # type: ignore[arg-type, var-annotated]
+    for position, is_true in enumerate(conditions):
         if is_true:
             found |= 1 << position
     return found

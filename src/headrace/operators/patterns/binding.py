@@ -52,7 +52,9 @@ class Bound(Struct, frozen=True, kw_only=True):
 
     def columns(self) -> list[str]:
         """The columns that conditions and measures use."""
-        found = (node.column for each in self.expressions() for node in walk(each) if isinstance(node, of.Field))
+        found = (
+            node.column for each in self.expressions() for node in walk(each) if isinstance(node, of.Field)
+        )
         return list(dict.fromkeys(found))
 
 
@@ -95,7 +97,9 @@ class _Binding:
         clauses = self._clauses
         if len(self.variables) > VARIABLES_MAX:
             raise self._bad(
-                clauses.pattern_at, f"the pattern has {len(self.variables)} variables", f"at most {VARIABLES_MAX}"
+                clauses.pattern_at,
+                f"the pattern has {len(self.variables)} variables",
+                f"at most {VARIABLES_MAX}",
             )
         for subset in clauses.subsets:
             self._add_subset(subset)
@@ -123,7 +127,9 @@ class _Binding:
 
     def _only(self, name: of.Name) -> str:
         if len(name.parts) > 1:
-            raise self._bad(name.at, f"{'.'.join(name.parts)} is not a column", "select the field as a column first")
+            raise self._bad(
+                name.at, f"{'.'.join(name.parts)} is not a column", "select the field as a column first"
+            )
         return name.parts[0]
 
     def _add_subset(self, subset: of.Subset) -> None:
@@ -132,7 +138,9 @@ class _Binding:
             raise self._bad(subset.at, f"{subset.name!r} is already a variable", "choose another name")
         members = [self._variable(each, subset.at) for each in subset.variables]
         if any(each not in self._in_pattern for each in members):
-            raise self._bad(subset.at, "a subset of subsets is not possible", "name the variables of the pattern")
+            raise self._bad(
+                subset.at, "a subset of subsets is not possible", "name the variables of the pattern"
+            )
         self._spelled[key] = subset.name
         self.sets[subset.name] = frozenset().union(*(self.sets[each] for each in members))
 
@@ -140,7 +148,9 @@ class _Binding:
         found = self._spelled.get(name.casefold())
         if found is None:
             raise self._bad(
-                at, f"variable {name!r} is unknown", _choice(name, self._spelled.values(), "the variables are")
+                at,
+                f"variable {name!r} is unknown",
+                _choice(name, self._spelled.values(), "the variables are"),
             )
         return found
 
@@ -161,7 +171,9 @@ class _Binding:
             if name not in self._in_pattern:
                 raise self._bad(each.at, f"{each.name!r} is a subset, which has no condition", "remove it")
             if name in found:
-                raise self._bad(each.at, f"variable {each.name!r} is defined twice", "combine the conditions: AND")
+                raise self._bad(
+                    each.at, f"variable {each.name!r} is defined twice", "combine the conditions: AND"
+                )
             self._own = name
             found[name] = self._bind(each.expression)
         self._own, self._is_condition = None, False
@@ -222,9 +234,18 @@ class _Binding:
     def _plain(self, node: of.Call, bind: Any) -> of.Expression:
         function = SAME.get(node.function, node.function)
         if function not in FUNCTIONS or function not in NAMED_FUNCTIONS:
-            known = [*NAMED_FUNCTIONS, *NAVIGATIONS, *AGGREGATES, "classifier", "match_number", "match_rowtime"]
+            known = [
+                *NAMED_FUNCTIONS,
+                *NAVIGATIONS,
+                *AGGREGATES,
+                "classifier",
+                "match_number",
+                "match_rowtime",
+            ]
             raise self._bad(
-                node.at, f"function {node.function.upper()} is unknown", _choice(node.function, known, "known are")
+                node.at,
+                f"function {node.function.upper()} is unknown",
+                _choice(node.function, known, "known are"),
             )
         self._require_count(node, FUNCTIONS[function].least, FUNCTIONS[function].most)
         return of.Operation(function, tuple(map(bind, node.arguments)), node.at)
@@ -239,7 +260,9 @@ class _Binding:
     def _require_count(self, node: of.Call, least: int, most: int | None) -> None:
         count = len(node.arguments)
         if count < least or (most is not None and count > most):
-            wanted = str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+            wanted = (
+                str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+            )
             raise self._bad(node.at, f"{node.function.upper()} has {count} arguments", f"it takes {wanted}")
 
     def _classified(self, node: of.Call) -> str | None:
@@ -253,18 +276,24 @@ class _Binding:
 
     def _require_semantics(self, node: of.Call) -> bool:
         if node.semantics == "final" and self._is_condition:
-            raise self._bad(node.at, "FINAL is not possible in DEFINE", "a condition sees the rows so far: RUNNING")
+            raise self._bad(
+                node.at, "FINAL is not possible in DEFINE", "a condition sees the rows so far: RUNNING"
+            )
         return node.semantics == "final"
 
     def _navigation(self, node: of.Call) -> of.Navigation:
         self._require_count(node, 1, 2)
         if node.star is not None or node.is_distinct:
-            raise self._bad(node.at, f"{node.function.upper()} takes an expression", "such as LAST(A.price, 1)")
+            raise self._bad(
+                node.at, f"{node.function.upper()} takes an expression", "such as LAST(A.price, 1)"
+            )
         is_final = self._require_semantics(node)
         is_physical = node.function in ("prev", "next")
         if is_physical and node.semantics is not None:
             raise self._bad(
-                node.at, f"{node.semantics.upper()} is not possible with {node.function.upper()}", "write PREV(FINAL LAST(…))"
+                node.at,
+                f"{node.semantics.upper()} is not possible with {node.function.upper()}",
+                "write PREV(FINAL LAST(…))",
             )
         offset = self._offset(node, default=1 if is_physical else 0)
         inner = node.arguments[0]
@@ -296,7 +325,9 @@ class _Binding:
         is_final = self._require_semantics(node)
         if node.star is not None or (node.function == "count" and not node.arguments):
             if node.function != "count":
-                raise self._bad(node.at, f"{node.function.upper()}(*) is not possible", "only COUNT(*) counts rows")
+                raise self._bad(
+                    node.at, f"{node.function.upper()}(*) is not possible", "only COUNT(*) counts rows"
+                )
             variable = self._variable(node.star[0], node.at) if node.star else None
             return of.Aggregate("count", None, variable, is_final, at=node.at)
         self._require_count(node, 1, 1)
@@ -352,7 +383,9 @@ class _Binding:
                 "an argument may use the columns of one variable",
             )
         if not found and around.function in NAVIGATIONS:
-            raise self._bad(around.at, f"{around.function.upper()} has no column in its argument", "name a column")
+            raise self._bad(
+                around.at, f"{around.function.upper()} has no column in its argument", "name a column"
+            )
         return next(iter(found), None), inner
 
     def _field(self, name: of.Name) -> tuple[str | None, of.Field]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,9 @@ from msgspec import Struct
 from headrace.errors import HeadraceError
 from headrace.operators.patterns import syntax as of
 
-Datum = pa.Array | pa.Scalar
+Datum: TypeAlias = Any
+"""A column, or a single value for all rows: an array or a scalar of Arrow."""
+
 Scalar = Callable[[Any], Any]
 """A compiled expression: from the leaves at one row to a value."""
 
@@ -64,7 +66,10 @@ def evaluate(node: of.Expression, leaves: Leaves) -> Datum:
     try:
         if isinstance(node, of.Cast):
             return _cast_columns(operands[0], cast_type(node))
-        return FUNCTIONS[node.function].columns(*operands)
+        function = FUNCTIONS[node.function]
+        if function.is_strict and any(pa.types.is_null(each.type) for each in operands):
+            return pa.scalar(None)
+        return function.columns(*operands)
     except (pa.ArrowException, TypeError, NotImplementedError) as error:
         kinds = " and ".join(str(each.type) for each in operands)
         reason = str(error).splitlines()[0][:200]
@@ -165,7 +170,7 @@ def _constant(value: Any) -> pa.Scalar:
 
 
 def _is_time(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _as_time(datum: Datum) -> Datum:
@@ -206,8 +211,6 @@ def _compared(name: str) -> Callable[..., Datum]:
 
     def compared(left: Datum, right: Datum) -> Datum:
         left, right = _aligned(left, right)
-        if pa.types.is_null(left.type):
-            return pc.equal(left, right)
         if pa.types.is_string(left.type) != pa.types.is_string(right.type):
             raise TypeError("a text is compared with another type")
         return function(left, right)
@@ -224,8 +227,6 @@ def _arithmetic(name: str) -> Callable[..., Datum]:
 
     def computed(left: Datum, right: Datum) -> Datum:
         left, right = _aligned(left, right)
-        if pa.types.is_null(left.type):
-            return left
         if pa.types.is_date(left.type) and not _is_time(right.type):
             left = _as_time(left)
         if pa.types.is_date(right.type) and not _is_time(left.type):
@@ -264,12 +265,16 @@ def _remainder(left: Datum, right: Datum) -> Datum:
 
 def _not_distinct(left: Datum, right: Datum) -> Datum:
     left, right = _aligned(left, right)
+    if pa.types.is_null(left.type):
+        return pc.and_(pc.is_null(left), pc.is_null(right))
     both = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.or_(both, pc.fill_null(pc.equal(left, right), False))
 
 
 def _in(operand: Datum, *choices: Datum) -> Datum:
     equal = _compared("equal")
+    if pa.types.is_null(operand.type):
+        return pa.scalar(None)
     return functools.reduce(pc.or_kleene, (equal(operand, each) for each in choices))
 
 
@@ -312,7 +317,9 @@ def _common(*operands: Datum) -> list[Datum]:
         kind = pa.int64()
     elif all(_is_time(each) for each in kinds):
         return [_as_time(each) for each in operands]
-    elif all(pa.types.is_integer(each) or pa.types.is_floating(each) or pa.types.is_decimal(each) for each in kinds):
+    elif all(
+        pa.types.is_integer(each) or pa.types.is_floating(each) or pa.types.is_decimal(each) for each in kinds
+    ):
         kind = pa.float64()
     else:
         raise TypeError("the types differ")
@@ -435,7 +442,11 @@ def _modulo(left: Any, right: Any) -> Any:
     if right == 0:
         return None
     if isinstance(left, int) and isinstance(right, int):
-        return int(math.copysign(abs(left) % abs(right), left)) if abs(left) < 2**53 else left - right * _quotient(left, right)
+        return (
+            int(math.copysign(abs(left) % abs(right), left))
+            if abs(left) < 2**53
+            else left - right * _quotient(left, right)
+        )
     return math.fmod(float(left), float(right))
 
 
@@ -508,6 +519,17 @@ def _function(
     )
 
 
+def _of_truths(name: str) -> Callable[..., Datum]:
+    function = getattr(pc, name)
+    return lambda left, right: function(
+        *(each.cast(pa.bool_()) if pa.types.is_null(each.type) else each for each in (left, right))
+    )
+
+
+def _compiled_apart(left: Any, right: Any) -> Any:
+    raise AssertionError("the right side may not be needed")
+
+
 def _named(name: str) -> Callable[..., Datum]:
     return lambda operand: getattr(pc, name)(_texts(operand)[0])
 
@@ -528,8 +550,8 @@ FUNCTIONS: dict[str, Function] = {
     "negative": _function(lambda operand: pc.negate_checked(_wide(operand)), operator.neg, 1),
     "positive": _function(lambda operand: operand, lambda operand: operand, 1),
     "abs": _function(lambda operand: pc.abs_checked(_wide(operand)), abs, 1),
-    "and": _function(pc.and_kleene, None, 2),  # type: ignore[arg-type]
-    "or": _function(pc.or_kleene, None, 2),  # type: ignore[arg-type]
+    "and": _function(_of_truths("and_kleene"), _compiled_apart, 2, is_strict=False),
+    "or": _function(_of_truths("or_kleene"), _compiled_apart, 2, is_strict=False),
     "not": _function(pc.invert, operator.not_, 1),
     "is null": _function(pc.is_null, lambda operand: operand is None, 1, is_strict=False),
     "is not distinct": _function(_not_distinct, _is_not_distinct, 2, is_strict=False),
@@ -538,7 +560,9 @@ FUNCTIONS: dict[str, Function] = {
     "||": _function(_concatenated, lambda *operands: "".join(map(_text, operands)), 2),
     "concat": _function(_concatenated, lambda *operands: "".join(map(_text, operands)), 1, None),
     "case": _function(_case_columns, _case, 3, None, is_strict=False),
-    "coalesce": _function(lambda *operands: pc.coalesce(*_common(*operands)), _coalesce, 1, None, is_strict=False),
+    "coalesce": _function(
+        lambda *operands: pc.coalesce(*_common(*operands)), _coalesce, 1, None, is_strict=False
+    ),
     "nullif": _function(
         _nullif_columns,
         lambda left, right: None if _equals(left, right) else left,
@@ -556,14 +580,25 @@ FUNCTIONS: dict[str, Function] = {
     "substring": _function(_substring_columns, _substring, 2, 3),
     "round": _function(_rounded, _rounded_scalar, 1, 2),
     "floor": _function(
-        lambda operand: pc.floor(_floating(operand)).cast(pa.int64()), lambda value: math.floor(float(value)), 1
+        lambda operand: pc.floor(_floating(operand)).cast(pa.int64()),
+        lambda value: math.floor(float(value)),
+        1,
     ),
     "ceil": _function(
         lambda operand: pc.ceil(_floating(operand)).cast(pa.int64()), lambda value: math.ceil(float(value)), 1
     ),
     "sqrt": _function(_root_columns, lambda value: None if value < 0 else math.sqrt(value), 1),
 }
-SAME = {"substr": "substring", "char_length": "length", "ceiling": "ceil", "if": "case", "lcase": "lower", "ucase": "upper", "every": "bool_and", "arbitrary": "any_value"}
+SAME = {
+    "substr": "substring",
+    "char_length": "length",
+    "ceiling": "ceil",
+    "if": "case",
+    "lcase": "lower",
+    "ucase": "upper",
+    "every": "bool_and",
+    "arbitrary": "any_value",
+}
 """Other names of the same functions."""
 
 _WORDS = ("and", "or", "not", "in", "like", "negative", "positive")
@@ -643,7 +678,13 @@ def _cast_scalar(kind: pa.DataType, value: Any) -> Any:
         if pa.types.is_timestamp(kind):
             return _with_zone(value)
         if pa.types.is_date(kind):
-            return value.date() if isinstance(value, datetime) else value if isinstance(value, date) else date.fromisoformat(value.strip())
+            return (
+                value.date()
+                if isinstance(value, datetime)
+                else value
+                if isinstance(value, date)
+                else date.fromisoformat(value.strip())
+            )
         found = round(Decimal(str(value).strip()), kind.scale)
         return found if len(found.as_tuple().digits) <= kind.precision else None
     except (ValueError, ArithmeticError, InvalidOperation, TypeError, AttributeError):
@@ -652,7 +693,9 @@ def _cast_scalar(kind: pa.DataType, value: Any) -> Any:
 
 def _truth(value: Any) -> bool | None:
     if isinstance(value, str):
-        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(value.strip().lower())
+        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(
+            value.strip().lower()
+        )
     return bool(value)
 
 

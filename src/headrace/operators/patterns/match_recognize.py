@@ -32,7 +32,14 @@ from headrace.operators.patterns.automaton import Automaton, TooLarge
 from headrace.operators.patterns.binding import Bound, bind, check_types, walk
 from headrace.operators.patterns.matching import Rules
 from headrace.operators.patterns.parsing import parse
-from headrace.operators.patterns.pattern_step import ORIGINAL, TIE, TIME, PatternLift, PatternShape, PatternStep
+from headrace.operators.patterns.pattern_step import (
+    ORIGINAL,
+    TIE,
+    TIME,
+    PatternLift,
+    PatternShape,
+    PatternStep,
+)
 from headrace.operators.patterns.place import OPERATOR, BadPattern
 from headrace.operators.windows.skipped_rows import has_no_time, is_before_1970, skip_rows
 from headrace.plan_names import EVENT_TIME, WATERMARK_DELAY
@@ -149,11 +156,16 @@ class MatchRecognize(Operator):
         needs_time = (
             rows.isStreaming
             or clauses.within_us is not None
-            or any(isinstance(node, of.Call) and node.function == "match_rowtime" for each in measures for node in walk(each))
+            or any(
+                isinstance(node, of.Call) and node.function == "match_rowtime"
+                for each in measures
+                for node in walk(each)
+            )
         )
         if needs_time and not is_time:
             where = "a stream" if rows.isStreaming else "WITHIN and MATCH_ROWTIME()"
-            problem = f"{where} must be ordered by a timestamp first, ascending; {term.column!r} is {kind.simpleString()}"
+            shown = f"{term.column!r} is {kind.simpleString()}"
+            problem = f"{where} must be ordered by a timestamp first, ascending; {shown}"
             raise BadPattern(self.text, term.at, problem, hint="ORDER BY the event time")
         if rows.isStreaming:
             require_watermark(rows, term.column, operator=OPERATOR, field="ORDER BY")
@@ -176,7 +188,13 @@ class MatchRecognize(Operator):
                 )
 
     def _shape(
-        self, bound: Bound, types: Mapping[str, pa.DataType], time: str | None, *, ties: int, is_streaming: bool
+        self,
+        bound: Bound,
+        types: Mapping[str, pa.DataType],
+        time: str | None,
+        *,
+        ties: int,
+        is_streaming: bool,
     ) -> PatternShape:
         return pattern_shape(
             self.text,
@@ -219,7 +237,10 @@ def check_pattern(text: str) -> of.Clauses:
         Automaton(clauses.pattern, {name: number for number, name in enumerate(bound.variables)})
     except TooLarge:
         raise BadPattern(
-            text, clauses.pattern_at, "the pattern is too large when its repetitions are written out", hint="shorten it"
+            text,
+            clauses.pattern_at,
+            "the pattern is too large when its repetitions are written out",
+            hint="shorten it",
         ) from None
     except RecursionError:
         raise BadPattern(text, clauses.pattern_at, "the nesting is too deep", hint="simplify it") from None
@@ -281,4 +302,3 @@ def _original(rows: DataFrame) -> Column:
     from headrace.operators.late_rows import original_row
 
     return original_row(rows).alias(ORIGINAL)
-

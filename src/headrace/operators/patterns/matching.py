@@ -167,7 +167,9 @@ class _Search:
         self._times_us: list[int] = rows.times_us.tolist() if self._within_us is not None else []
         self._live = [0] * rows.columns.count
         self._local: tuple[int, int, list[int]] = (-1, 0, [])
-        self._is_empty_possible = ACCEPT in self._automaton.first[True] or ACCEPT in self._automaton.first[False]
+        self._is_empty_possible = (
+            ACCEPT in self._automaton.first[True] or ACCEPT in self._automaton.first[False]
+        )
         self._first_chosen: dict[bool, dict[int, int | None]] = {False: {}, True: {}}
         self._candidates = self._pass_backwards(satisfied)
         self._start: list[int] = []
@@ -206,10 +208,12 @@ class _Search:
         rows, automaton = self._rows, self._automaton
         if self._is_empty_possible or len(rows.begin) == 0:
             return range(len(rows.begin))
-        firsts = {automaton.variable[each] for choices in automaton.first.values() for each in choices if each >= 0}
+        firsts = {
+            automaton.variable[each] for choices in automaton.first.values() for each in choices if each >= 0
+        }
         can_start = (satisfied & sum(1 << each for each in firsts)) != 0
         before = np.append(0, np.cumsum(can_start))
-        return np.flatnonzero(before[rows.known] > before[rows.begin]).tolist()  # type: ignore[no-any-return]
+        return np.flatnonzero(before[rows.known] > before[rows.begin]).tolist()
 
     def found(self) -> Found:
         rows = self._rows
@@ -217,12 +221,18 @@ class _Search:
         pending = np.full(len(rows.begin), -1, dtype=np.int64)
         matches = rows.matches.copy()
         owners = np.searchsorted(rows.begin, self._candidates, side="right") - 1
-        bounds = np.flatnonzero(np.append(True, owners[1:] != owners[:-1])) if len(owners) else np.empty(0, np.int64)
+        bounds = (
+            np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
+            if len(owners)
+            else np.empty(0, np.int64)
+        )
         candidates: list[int] = self._candidates.tolist()
         for place, first in enumerate(bounds.tolist()):
             last = int(bounds[place + 1]) if place + 1 < len(bounds) else len(candidates)
             partition = int(owners[first])
-            found, waits, count = self._in_partition(partition, candidates, first, last, int(matches[partition]))
+            found, waits, count = self._in_partition(
+                partition, candidates, first, last, int(matches[partition])
+            )
             next_start[partition] = found
             pending[partition] = waits
             matches[partition] = count
@@ -278,7 +288,11 @@ class _Search:
             deadline_us = self._times_us[start] + self._within_us
             if deadline_us <= self._rows.closed_us:
                 limit = bisect_left(self._times_us, deadline_us, start, known)
-                if limit == known and not self._rows.is_final and self._lookahead_hides(start, known, deadline_us):
+                if (
+                    limit == known
+                    and not self._rows.is_final
+                    and self._lookahead_hides(start, known, deadline_us)
+                ):
                     limit = NO_LIMIT
         if self._rows_max is not None and start + self._rows_max <= known:
             limit = min(limit, start + self._rows_max)
@@ -286,8 +300,10 @@ class _Search:
 
     def _lookahead_hides(self, start: int, known: int, deadline_us: int) -> bool:
         """Whether rows of this time are there, but not used yet, because NEXT needs the row after them."""
-        return known < len(self._times_us) and self._rows.columns.same_partition(start, known) and (
-            self._times_us[known] < deadline_us
+        return (
+            known < len(self._times_us)
+            and self._rows.columns.same_partition(start, known)
+            and (self._times_us[known] < deadline_us)
         )
 
     def _attempt(
@@ -422,7 +438,11 @@ class _Search:
         places = range(len(path)) if skip.to == "to first" else range(len(path) - 1, -1, -1)
         found = next((place for place in places if variables[path[place]] in targets), None)
         if not found:
-            problem = "has no row of it" if found is None else "begins with it, so the same match would be found again"
+            problem = (
+                "has no row of it"
+                if found is None
+                else "begins with it, so the same match would be found again"
+            )
             rules = self._matcher.rules
             raise PatternFailed(
                 f"MatchRecognize: {shown_pattern(rules.text)}: AFTER MATCH SKIP {skip.to.upper()} {skip.variable}, but "
@@ -441,4 +461,3 @@ def shown_pattern(text: str) -> str:
     place = text.upper().find("PATTERN")
     line = " ".join(text[place:].split())
     return line if len(line) <= 80 else line[:77] + "..."
-

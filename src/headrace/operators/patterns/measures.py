@@ -58,7 +58,9 @@ class Entries:
             given["classifier"] = self.names.take(pa.array(entries, mask=entries < 0))
         if any(isinstance(each, of.MatchNumber) for each in walk(inner)):
             matches = self.match[entries] if len(self.match) else np.empty(0, np.int64)
-            given["number"] = pa.array(self.found.number[matches]) if len(matches) else pa.nulls(len(entries), pa.int64())
+            given["number"] = (
+                pa.array(self.found.number[matches]) if len(matches) else pa.nulls(len(entries), pa.int64())
+            )
         return as_array(evaluate(inner, PointLeaves(self.columns, rows, **given)), len(rows))
 
 
@@ -177,9 +179,7 @@ def _one_by_one(node: of.Aggregate, values: pa.Array, first: Ints, end: Ints, ki
     return pa.array(results, kind)
 
 
-def measured(
-    entries: Entries, matches: Ints, points: Ints, time: str | None
-) -> list[pa.Array]:
+def measured(entries: Entries, matches: Ints, points: Ints, time: str | None) -> list[pa.Array]:
     """The measures at these points."""
     leaves = MeasureLeaves(entries, matches, points, time)
     return [as_array(evaluate(each, leaves), len(points)) for _, each in entries.bound.measures]

@@ -52,7 +52,8 @@ PATTERN.2: "PATTERN"i
 ?pattern: sequence ("|" sequence)*
 sequence: quantified*
 ?quantified: part [quantifier]
-quantifier: (STAR | PLUS | OPTIONAL | "{" COUNT "}" | "{" COUNT COMMA "}" | "{" COMMA COUNT "}" | "{" COUNT COMMA COUNT "}" | "{" COMMA "}") [RELUCTANT]
+quantifier: (STAR | PLUS | OPTIONAL | "{" counts "}") [RELUCTANT]
+counts: COUNT | COUNT COMMA | COMMA COUNT | COUNT COMMA COUNT | COMMA
 ?part: (NAME | QUOTED | TIMESTAMP | DATE) -> variable
     | "(" pattern ")"
     | EXCLUDE pattern EXCLUDE_END -> exclusion
@@ -162,7 +163,8 @@ def parse(text: str) -> of.Clauses:
             hint=f"at most {TEXT_LENGTH_MAX:,} are possible",
         )
     try:
-        return _Build(text).transform(_parser().parse(text))
+        found: of.Clauses = _Build(text).transform(_parser().parse(text))
+        return found
     except UnexpectedInput as error:
         raise _unexpected(text, error) from None
     except VisitError as error:
@@ -173,26 +175,27 @@ def parse(text: str) -> of.Clauses:
 
 @functools.cache
 def _parser() -> Lark:
-    return Lark(_GRAMMAR, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
+    return Lark(
+        _GRAMMAR, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True
+    )
 
 
 _SHOWN = {"$END": "the end of the text", "NAME": "a name", "QUOTED": "a quoted name", "COUNT": "a number"}
 
 
 def _unexpected(text: str, error: UnexpectedInput) -> BadPattern:
-    expected: set[str] = set()
+    at = error.pos_in_stream or 0
     if isinstance(error, UnexpectedToken):
         expected = set(error.accepts or error.expected)
-        found = "the text ends" if error.token.type == "$END" else f"{str(error.token)!r} is not possible here"
+        found = f"{str(error.token)!r} is not possible here"
+        if error.token.type == "$END":
+            at, found = len(text.rstrip()), "the text ends"
     else:
         assert isinstance(error, UnexpectedCharacters)
         expected = set(error.allowed or ())
-        found = f"{text[error.pos_in_stream : error.pos_in_stream + 1]!r} is not possible here"
-    at = len(text.rstrip()) if error.pos_in_stream in (None, -1) else error.pos_in_stream
-    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
-        at = len(text.rstrip())
+        found = f"{text[at : at + 1]!r} is not possible here"
     names = sorted(_SHOWN.get(each, _terminal(each)) for each in expected)
-    return BadPattern(text, at or 0, found, hint=f"expected {', '.join(names)}" if names else "")
+    return BadPattern(text, at, found, hint=f"expected {', '.join(names)}" if names else "")
 
 
 @functools.cache
@@ -321,7 +324,7 @@ class _Build(Transformer):  # type: ignore[type-arg]
     def sequence(self, meta: Any, parts: list[Any]) -> of.Pattern:
         if not parts:
             return of.Empty()
-        return parts[0] if len(parts) == 1 else of.Sequence(tuple(parts))  # type: ignore[no-any-return]
+        return parts[0] if len(parts) == 1 else of.Sequence(tuple(parts))
 
     def quantified(self, meta: Any, parts: list[Any]) -> of.Pattern:
         part, quantifier = parts
@@ -330,12 +333,18 @@ class _Build(Transformer):  # type: ignore[type-arg]
         least, most, is_greedy, at = quantifier
         return of.Repetition(part, least, most, is_greedy, at)
 
+    def counts(self, meta: Any, parts: list[Any]) -> list[Token]:
+        return parts
+
     def quantifier(self, meta: Any, parts: list[Any]) -> tuple[int, int | None, bool, int]:
-        *tokens, reluctant = parts
+        given, reluctant = parts
+        tokens = given if isinstance(given, list) else [given]
         kinds = [each.type for each in tokens]
         counts = [int(each) for each in tokens if each.type == "COUNT"]
         if max(counts, default=0) > COUNT_MAX:
-            raise self._bad(meta.start_pos, f"{max(counts)} is too large", f"at most {COUNT_MAX:,} are possible")
+            raise self._bad(
+                meta.start_pos, f"{max(counts)} is too large", f"at most {COUNT_MAX:,} are possible"
+            )
         bounds: tuple[int, int | None]
         match kinds:
             case ["STAR"] | ["COMMA"]:
@@ -359,7 +368,7 @@ class _Build(Transformer):  # type: ignore[type-arg]
 
     def variable(self, meta: Any, parts: list[Any]) -> of.Variable:
         name = self.name(meta, parts)
-        return of.Variable(str(name), name.start_pos)
+        return of.Variable(str(name), name.start_pos or 0)
 
     def exclusion(self, meta: Any, parts: list[Any]) -> of.Exclusion:
         return of.Exclusion(parts[1], meta.start_pos)
@@ -391,12 +400,16 @@ class _Build(Transformer):  # type: ignore[type-arg]
     def unary(self, meta: Any, parts: list[Any]) -> of.Expression:
         sign, operand = parts
         function = {"-": "negative", "+": "positive"}.get(str(sign), "not")
-        if isinstance(operand, of.Constant) and function == "negative" and isinstance(operand.value, int | float):
+        if (
+            isinstance(operand, of.Constant)
+            and function == "negative"
+            and isinstance(operand.value, int | float)
+        ):
             return of.Constant(-operand.value, sign.start_pos)
         return of.Operation(function, (operand,), sign.start_pos)
 
     def _negated(self, found: of.Expression, negation: Token | None) -> of.Expression:
-        return found if negation is None else of.Operation("not", (found,), negation.start_pos)
+        return found if negation is None else of.Operation("not", (found,), negation.start_pos or 0)
 
     def is_null(self, meta: Any, parts: list[Any]) -> of.Expression:
         operand, sign, negation, _ = parts
@@ -486,7 +499,9 @@ class _Build(Transformer):  # type: ignore[type-arg]
         token = parts[0]
         value = int(token) if token.isdecimal() else float(token)
         if isinstance(value, int) and value >= 2**63:
-            raise self._bad(token.start_pos, f"{token} does not fit in 64 bits", "write it with a decimal point")
+            raise self._bad(
+                token.start_pos, f"{token} does not fit in 64 bits", "write it with a decimal point"
+            )
         return of.Constant(value, token.start_pos)
 
     def text(self, meta: Any, parts: list[Any]) -> of.Constant:

@@ -26,7 +26,9 @@ class Path:
         self._columns: RowColumns | None = None
         self._names = bound.variables
         self._conditions: list[list[Scalar] | None] = [
-            [compile_scalar(each, self._leaf) for each in conditions[number]] if number in conditions else None
+            [compile_scalar(each, self._leaf) for each in conditions[number]]
+            if number in conditions
+            else None
             for number in range(len(bound.variables))
         ]
 

@@ -65,7 +65,9 @@ class PatternShape(Struct, frozen=True, kw_only=True):
 
     @property
     def counts_matches(self) -> bool:
-        return any(isinstance(node, of.MatchNumber) for each in self.bound.expressions() for node in walk(each))
+        return any(
+            isinstance(node, of.MatchNumber) for each in self.bound.expressions() for node in walk(each)
+        )
 
     @property
     def has_start(self) -> bool:
@@ -213,7 +215,8 @@ class MatchedKeys:
 
     def _begin(self) -> Ints:
         done = np.append(0, np.cumsum(np.asarray(column_of(self._rows, "is_done"))))
-        return self.first + done[self.end] - done[self.first]
+        begin: Ints = self.first + done[self.end] - done[self.first]
+        return begin
 
     def _find(self) -> Found:
         # New rows of a key come with 0 matches.
@@ -236,7 +239,9 @@ class MatchedKeys:
         row = int(self.first[partition])
         keys = self._shape.bound.keys
         values = (column_of(self._rows, self._shape.place(name))[row].as_py() for name in keys)
-        return ", ".join(f"{name}={value!r}" for name, value in zip(keys, values, strict=True)) or "of all rows"
+        return (
+            ", ".join(f"{name}={value!r}" for name, value in zip(keys, values, strict=True)) or "of all rows"
+        )
 
     # Output
 
@@ -326,7 +331,7 @@ class MatchedKeys:
             "matches": pa.array(np.repeat(found.matches, counts)),
         }
         schema = self._step.state_schema
-        arrays = [columns.get(field.name, None) for field in schema]
+        arrays = [columns.get(field.name) for field in schema]
         table = pa.table(
             [
                 column_of(self._rows, field.name) if array is None else array

@@ -63,7 +63,9 @@ class ConditionLeaves:
                 if node.rows == 0:
                     return as_array(evaluate(node.inner, self), count)
                 rows = self._columns.moved(np.arange(count), node.rows)
-                return where(rows >= 0, as_array(evaluate(node.inner, PointLeaves(self._columns, rows)), count))
+                return where(
+                    rows >= 0, as_array(evaluate(node.inner, PointLeaves(self._columns, rows)), count)
+                )
             case of.Field():
                 return self._columns.field(node)
             case of.Classifier():

@@ -33,8 +33,12 @@ class RowPattern:
     def __post_init__(self) -> None:
         if self.text:
             return
-        require_text(self.variable, operator=_KIND, field="variable", hint='name the rows: RowPattern("small", …)')
-        require_kind(self.condition, str | None, operator=_KIND, field="condition", hint='such as "amount < 1"')
+        require_text(
+            self.variable, operator=_KIND, field="variable", hint='name the rows: RowPattern("small", …)'
+        )
+        require_kind(
+            self.condition, str | None, operator=_KIND, field="condition", hint='such as "amount < 1"'
+        )
         object.__setattr__(self, "text", _quoted(self.variable))
         if self.condition is not None:
             object.__setattr__(self, "conditions", {self.variable: self.condition})
@@ -110,9 +114,13 @@ class RowPattern:
         clauses = [f"{clause} {', '.join(parts)}" for clause, parts in listed.items() if parts]
         clauses += [rows, f"AFTER MATCH SKIP {skip}", f"PATTERN ({self.text})"]
         if within is not None:
-            clauses.append(f"WITHIN INTERVAL '{duration_us(within, operator=_KIND, field='within')} microseconds'")
+            clauses.append(
+                f"WITHIN INTERVAL '{duration_us(within, operator=_KIND, field='within')} microseconds'"
+            )
         if subsets:
-            members = (f"{_quoted(name)} = ({', '.join(map(_quoted, each))})" for name, each in subsets.items())
+            members = (
+                f"{_quoted(name)} = ({', '.join(map(_quoted, each))})" for name, each in subsets.items()
+            )
             clauses.append(f"SUBSET {', '.join(members)}")
         if self.conditions:
             conditions = (f"{_quoted(name)} AS {each}" for name, each in self.conditions.items())
@@ -122,7 +130,9 @@ class RowPattern:
 
 
 def _pattern(given: object) -> RowPattern:
-    require_kind(given, RowPattern, operator=_KIND, field="pattern", hint='combine patterns: RowPattern("a") + …')
+    require_kind(
+        given, RowPattern, operator=_KIND, field="pattern", hint='combine patterns: RowPattern("a") + …'
+    )
     assert isinstance(given, RowPattern)
     return given
 
