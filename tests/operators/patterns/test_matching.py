@@ -74,3 +74,68 @@ def test_stream_has_the_matches_of_bounded_rows(case: Case, random: Random) -> N
 
 def _in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(map(repr, rows))
+
+
+COLUMNS = {"k": pa.string(), "t": pa.timestamp("us", "UTC"), "v": pa.int64()}
+
+
+def _rows(values: list[int | None], key: str = "x") -> list[dict[str, Any]]:
+    return [{"k": key, "t": at * 1_000_000, "v": value} for at, value in enumerate(values)]
+
+
+def _measured(text: str, values: list[int | None], **more: Any) -> list[dict[str, Any]]:
+    run = PatternRun(f"PARTITION BY k ORDER BY t MEASURES {text}", COLUMNS, "t", **more)
+    return run.all(_rows(values))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(A?){2,} B", "(A* A*)* B", "((A | A A)* (A | A A)*)* B", "(A?){30} A{30} A* B", "((A+)+)+ B"]
+)
+def test_ambiguous_pattern_takes_linear_time_if_conditions_do_not_need_the_path(pattern: str) -> None:
+    text = f"COUNT(*) AS n PATTERN ({pattern}) DEFINE A AS v = 1, B AS v = 2"
+    assert _measured(text, [1] * 2_000) == []
+    assert [row["n"] for row in _measured(text, [1] * 2_000 + [2])] == [2_001]
+
+
+def test_too_many_steps_are_an_error_with_the_pattern_and_the_key() -> None:
+    text = "COUNT(*) AS n PATTERN ((A | A A)* B) DEFINE A AS SUM(v) > 0, B AS v = 2 AND COUNT(*) < 0"
+    with pytest.raises(PatternFailed) as failed:
+        _measured(text, [1] * 60 + [2], steps_max=10_000)
+    assert "PATTERN ((A | A A)* B)" in failed.value.message
+    assert "more than 10,000 steps" in failed.value.message
+    assert "k='x'" in failed.value.message
+    assert "steps_max" in failed.value.hint
+
+
+def test_paths_are_cut_where_columns_exclude_a_match() -> None:
+    """B is excluded by a condition of its row alone, so no path is tried, although A needs the path."""
+    text = "COUNT(*) AS n PATTERN ((A | A A)* B) DEFINE A AS SUM(v) > 0, B AS v = 2 AND COUNT(*) > 0"
+    assert _measured(text, [1] * 500, steps_max=10) == []
+
+
+@pytest.mark.parametrize(
+    ("to", "problem"),
+    [("FIRST C", "has no row of it"), ("LAST A", "begins with it"), ("U", "has no row of it")],
+)
+def test_skip_without_a_target_is_an_error(to: str, problem: str) -> None:
+    text = f"COUNT(*) AS n AFTER MATCH SKIP TO {to} PATTERN (A (B | C)) SUBSET U = (C) DEFINE B AS v = 2"
+    with pytest.raises(PatternFailed, match=problem):
+        _measured(text, [1, 2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("condition", ["v = 1", "v = 1 AND COUNT(*) > 0"])
+def test_match_may_have_a_million_rows(condition: str) -> None:
+    found = _measured(
+        f"COUNT(*) AS n, SUM(A.v) AS total PATTERN (A+ B) DEFINE A AS {condition}, B AS v = 2",
+        [1] * 999_999 + [2],
+        steps_max=2_000_000,
+    )
+    assert found == [{"k": "x", "n": 1_000_000, "total": 999_999}]
+
+
+def test_time_of_a_match_ends_before_the_interval_is_over() -> None:
+    text = "COUNT(*) AS n PATTERN (A+) WITHIN INTERVAL '{}' SECOND"
+    assert [row["n"] for row in _measured(text.format(3), [1] * 7)] == [3, 3, 1]
+    assert [row["n"] for row in _measured(text.format(1), [1] * 2)] == [1, 1]
+    assert [row["n"] for row in _measured("COUNT(*) AS n PATTERN (A+)", [1] * 7, rows_max=4)] == [4, 3]
