@@ -13,7 +13,13 @@ from pyspark.sql import functions as F
 from headrace import operators as op
 from headrace.pipeline import session
 
-BEATS = [("press", "10:00:00"), ("press", "10:00:20"), ("press", "10:01:30"), ("saw", "10:00:10"), ("saw", "10:00:35")]
+BEATS = [
+    ("press", "10:00:00"),
+    ("press", "10:00:20"),
+    ("press", "10:01:30"),
+    ("saw", "10:00:10"),
+    ("saw", "10:00:35"),
+]
 STEPS = [
     ("part-1", "10:00:00", "cut"),
     ("part-1", "10:01:00", "test"),

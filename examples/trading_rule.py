@@ -18,7 +18,8 @@ PRICES = [100, 98, 95, 90, 92, 96, 97, 97, 99, 94]
 def main() -> None:
     spark = session("trading")
     ticks = spark.createDataFrame(
-        [("ACME", minute, price) for minute, price in enumerate(PRICES)], "symbol STRING, minute INT, price INT"
+        [("ACME", minute, price) for minute, price in enumerate(PRICES)],
+        "symbol STRING, minute INT, price INT",
     ).withColumn("at", F.timestamp_seconds(F.lit(1_772_359_200) + F.col("minute") * 60))
     matched = ticks.transform(
         op.MatchRecognize("""

@@ -24,7 +24,9 @@ def test_quick_run_measures_row_patterns(tmp_path: Path) -> None:
     results = tmp_path / "patterns.json"
     command = [sys.executable, "-m", "benchmarks.patterns", "--quick", "--sides", ",".join(sides)]
     command += ["--json", str(results), "--workplace", str(tmp_path)]
-    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
+    run = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     (row,) = json.loads(results.read_text())["rows"]
     assert row["row"] == "row-pattern"
