@@ -51,6 +51,7 @@ def test_stream_emits_a_match_when_it_is_complete_and_continues_after_restarts(
     assert (sum(late), sum(skipped)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_match_ends_with_its_time_even_if_no_row_follows(spark: SparkSession, tmp_path: Path) -> None:
     text = """PARTITION BY user ORDER BY at MEASURES COUNT(*) AS n
         PATTERN (A+) WITHIN INTERVAL '10' SECOND DEFINE A AS ms > 0"""
@@ -157,6 +158,7 @@ def test_pattern_that_does_not_fit_the_rows_is_rejected_with_its_place(
     assert "^" in rejected.value.message.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_pattern_with_a_bound_of_its_own_needs_no_other_on_a_stream(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -108,13 +108,15 @@ MODES: dict[str, list[tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("mode", MODES)
 def test_empty_matches_have_a_number_and_no_rows(mode: str) -> None:
-    text = f"ORDER BY n MEASURES MATCH_NUMBER() AS m, CLASSIFIER() AS c, COUNT(*) AS x {mode} PATTERN (B*) DEFINE B AS v = 80"
+    measures = "MATCH_NUMBER() AS m, CLASSIFIER() AS c, COUNT(*) AS x"
+    text = f"ORDER BY n MEASURES {measures} {mode} PATTERN (B*) DEFINE B AS v = 80"
     found = matched(text, COLUMNS, ROWS[:3])
     assert [(row.get("n"), row["m"], row["c"], row["x"]) for row in found] == MODES[mode]
 
 
 def test_unmatched_rows_have_no_measures_and_are_in_the_order_of_rows() -> None:
-    text = "ORDER BY n MEASURES CLASSIFIER() AS c ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B) DEFINE B AS v > 80"
+    mode = "ALL ROWS PER MATCH WITH UNMATCHED ROWS"
+    text = f"ORDER BY n MEASURES CLASSIFIER() AS c {mode} PATTERN (A B) DEFINE B AS v > 80"
     found = matched(text, COLUMNS, ROWS)
     assert [(row["n"], row["c"]) for row in found] == [
         (1, None), (2, None), (3, None), (4, "A"), (5, "B"), (6, None), (7, None), (8, None)
@@ -122,7 +124,8 @@ def test_unmatched_rows_have_no_measures_and_are_in_the_order_of_rows() -> None:
 
 
 def test_excluded_rows_are_in_the_match_and_not_in_the_output() -> None:
-    text = "ORDER BY n MEASURES COUNT(*) AS x ALL ROWS PER MATCH PATTERN (A {- B+ -} C+) DEFINE B AS v < PREV(v), C AS v > PREV(v)"
+    pattern = DIP.replace("B+", "{- B+ -}")
+    text = f"ORDER BY n MEASURES COUNT(*) AS x ALL ROWS PER MATCH {pattern}"
     assert [(row["n"], row["x"]) for row in matched(text, COLUMNS, ROWS)] == [
         (1, 1),
         (4, 4),

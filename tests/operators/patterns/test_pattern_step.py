@@ -103,7 +103,8 @@ def test_unmatched_row_is_emitted_once_even_if_matches_overlap() -> None:
 def test_step_continues_from_the_state_in_the_middle_of_a_match(restart_after: int) -> None:
     """A step that was sent to another worker has no memory but the state."""
     run = run_of(
-        "ARRAY_AGG(v) AS all, MATCH_NUMBER() AS n PATTERN (A B* C) WITHIN INTERVAL '1' HOUR DEFINE B AS v = 1, C AS v = 2"
+        "ARRAY_AGG(v) AS all, MATCH_NUMBER() AS n PATTERN (A B* C) WITHIN INTERVAL '1' HOUR "
+        "DEFINE B AS v = 1, C AS v = 2"
     )
     found = []
     for at, v in enumerate([1, 1, 2, 1, 1, 2]):
