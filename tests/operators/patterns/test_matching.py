@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -79,11 +80,11 @@ def _in_order(rows: list[dict[str, Any]]) -> list[str]:
 COLUMNS = {"k": pa.string(), "t": pa.timestamp("us", "UTC"), "v": pa.int64()}
 
 
-def _rows(values: list[int | None], key: str = "x") -> list[dict[str, Any]]:
+def _rows(values: Sequence[int | None], key: str = "x") -> list[dict[str, Any]]:
     return [{"k": key, "t": at * 1_000_000, "v": value} for at, value in enumerate(values)]
 
 
-def _measured(text: str, values: list[int | None], **more: Any) -> list[dict[str, Any]]:
+def _measured(text: str, values: Sequence[int | None], **more: Any) -> list[dict[str, Any]]:
     run = PatternRun(f"PARTITION BY k ORDER BY t MEASURES {text}", COLUMNS, "t", **more)
     return run.all(_rows(values))
 

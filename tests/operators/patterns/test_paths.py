@@ -20,8 +20,9 @@ def path_with(condition: str) -> Path:
     """A path whose condition of B is the given one."""
     text = f"PATTERN (A B) SUBSET U = (A, B) DEFINE B AS {condition}"
     bound = bind(text, parse(text), ["v"])
-    assert bound.conditions[B] is not None
-    path = Path(bound, {B: [bound.conditions[B]]})
+    given = bound.conditions[B]
+    assert given is not None
+    path = Path(bound, {B: [given]})
     path.begin(RowColumns({"v": pa.array(VALUES)}, np.array([0]), np.array([5])), 0, 1, 7)
     return path
 

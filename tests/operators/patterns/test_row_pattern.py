@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -66,9 +66,9 @@ def test_all_clauses_are_built() -> None:
     [
         (lambda: op.RowPattern(""), "variable is empty"),
         (lambda: A + op.RowPattern("A", "v > 2"), "is both 'v > 1' and 'v > 2'"),
-        (lambda: A + "B", "pattern is 'B'"),
+        (lambda: A + cast(Any, "B"), "pattern is 'B'"),
         (op.RowPattern.permute, "has no patterns"),
-        (lambda: A.times("2"), "least is '2'"),
+        (lambda: A.times(cast(Any, "2")), "least is '2'"),
         (lambda: A.match(within="soon"), "within is invalid"),
         (lambda: op.RowPattern("A", "v >").match(), "line 4, column 16"),
     ],

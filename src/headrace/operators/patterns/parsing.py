@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
@@ -184,7 +184,7 @@ _SHOWN = {"$END": "the end of the text", "NAME": "a name", "QUOTED": "a quoted n
 
 
 def _unexpected(text: str, error: UnexpectedInput) -> BadPattern:
-    at = error.pos_in_stream or 0
+    at = cast(int, error.pos_in_stream)
     if isinstance(error, UnexpectedToken):
         expected = set(error.accepts or error.expected)
         found = f"{str(error.token)!r} is not possible here"
