@@ -47,6 +47,7 @@ def at(minutes: float) -> datetime:
 
 
 SUM = {"n": "sum(n)"}
+PATTERN = "PATTERN (A B+) WITHIN INTERVAL '6' MINUTE DEFINE B AS n > PREV(n) OR COUNT(*) = 2"
 WINDOWS: dict[str, Callable[..., Operator]] = {
     "tumbling": lambda **more: op.Tumbling("10 minutes", by="user", aggregate=SUM, **more),
     "hopping": lambda **more: op.Hopping("10 minutes", every="4 minutes", by="user", aggregate=SUM, **more),
@@ -98,6 +99,28 @@ def search(rows: DataFrame, table: DataFrame, **more: Any) -> DataFrame:
     return hits.select("user", (_sum("n") + F.length("id")).alias("n"), "at")
 
 
+def match(rows: DataFrame, table: DataFrame) -> DataFrame:
+    matches = rows.transform(
+        op.MatchRecognize(f"""
+        PARTITION BY user ORDER BY at MEASURES SUM(n) AS n, MATCH_ROWTIME() AS at
+        AFTER MATCH SKIP TO NEXT ROW {PATTERN}""")
+    )
+    return matches.select("user", _sum("n").alias("n"), "at")
+
+
+def match_rows(rows: DataFrame, table: DataFrame) -> DataFrame:
+    matches = rows.transform(
+        op.MatchRecognize(f"""
+        PARTITION BY user ORDER BY at MEASURES COUNT(*) AS m
+        ALL ROWS PER MATCH WITH UNMATCHED ROWS {PATTERN}""")
+    )
+    return matches.select("user", _sum("n", "m").alias("n"), "at")
+
+
+def absence(rows: DataFrame, table: DataFrame) -> DataFrame:
+    return rows.transform(op.Absence(of=table, on="user", within="4 minutes"))
+
+
 def newest(rows: DataFrame, table: DataFrame) -> DataFrame:
     return rows.transform(op.Newest(2, by="user", order=["at", "n"])).select("user", "n", "op")
 
@@ -139,6 +162,9 @@ STAGES: dict[str, Stage] = {
     "compare": compare,
     "search": search,
     "search limited": lambda rows, table: search(rows, table, limit=2, per="10 minutes", shards=1),
+    "match": match,
+    "match rows": match_rows,
+    "absence": absence,
 }
 LAST_STAGES: dict[str, Stage] = {
     "corrected": corrected,

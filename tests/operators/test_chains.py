@@ -36,6 +36,10 @@ MORE_CHAINS = {
     ("enrich", "search", "tumbling"): 1,
     ("core session", "search limited", "newest"): 2,
     ("search", "join left"): 1,
+    ("match", "core tumbling", "match rows"): 2,
+    ("match rows", "match", "group"): 1,
+    ("absence", "match"): 2,
+    ("core session", "match rows", "enrich"): 2,
 }
 
 

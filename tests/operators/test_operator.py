@@ -84,6 +84,7 @@ def wrong_value(name: str) -> object:
 
 
 OPERATORS: dict[type, dict[str, Any]] = {
+    op.Absence: {"on": "user", "within": "1 hour"},
     op.Changelog: {"key": "user"},
     op.CompareWith: {"before": "1 day", "on": "user", "columns": "ms"},
     op.Correct: {"within": "1 hour"},
@@ -96,6 +97,7 @@ OPERATORS: dict[type, dict[str, Any]] = {
     op.JoinTables: {"on": "user"},
     op.JoinWindow: {"on": "user", "length": "1 hour"},
     op.JoinWithin: {"on": "user", "before": "1 hour", "after": "1 hour"},
+    op.MatchRecognize: {"text": "PATTERN (A)"},
     op.Merge: {},
     op.Newest: {"count": 5, "order": "at"},
     op.PerRow: {"expression": "INTERVAL 1 HOUR"},
@@ -106,7 +108,13 @@ OPERATORS: dict[type, dict[str, Any]] = {
     op.Trigger: {},
     op.Tumbling: {"length": "1 hour"},
 }
-FRAMES = {op.Enrich: "table", op.JoinTables: "other", op.JoinWindow: "other", op.JoinWithin: "other"}
+FRAMES = {
+    op.Absence: "of",
+    op.Enrich: "table",
+    op.JoinTables: "other",
+    op.JoinWindow: "other",
+    op.JoinWithin: "other",
+}
 
 WINDOWS = (op.Counting, op.Hopping, op.Sampling, op.Session, op.Sliding, op.Tumbling)
 ACCEPTED: dict[tuple[type, str], set[str]] = {
@@ -146,6 +154,12 @@ ACCEPTED: dict[tuple[type, str], set[str]] = {
     **{(op.JoinWithin, field): {"None", *COLUMN_NAMES} for field in ("time", "other_time")},
     (op.JoinWithin, "on"): COLUMN_NAMES,
     (op.JoinWithin, "suffix"): {"text"},
+    (op.Absence, "of"): {"None"},
+    (op.Absence, "on"): COLUMN_NAMES,
+    **{(op.Absence, field): {"None", *COLUMN_NAMES} for field in ("time", "other_time")},
+    (op.MatchRecognize, "late"): {"None"},
+    (op.MatchRecognize, "rows_max"): {"None", "5"},
+    (op.MatchRecognize, "steps_max"): {"5"},
     (op.Merge, "into"): {"text"},
     (op.Newest, "by"): {"[]", *COLUMN_NAMES},
     (op.Newest, "count"): {"5"},

@@ -51,6 +51,16 @@ WORKS = {
         """SELECT c.`user`, c.device, c.`at`, c.ms, CAST(p.changed_at AS TIMESTAMP_LTZ(3)), p.country
            FROM clicks AS c LEFT JOIN profiles FOR SYSTEM_TIME AS OF c.`at` AS p ON c.`user` = p.`user`""",
     ),
+    "row-pattern": (
+        "`user` STRING, since TIMESTAMP_LTZ(3), n BIGINT, b INT, c INT, until TIMESTAMP_LTZ(3)",
+        """SELECT `user`, CAST(since AS TIMESTAMP_LTZ(3)), n, b, c, CAST(until AS TIMESTAMP_LTZ(3))
+           FROM clicks MATCH_RECOGNIZE (
+               PARTITION BY `user` ORDER BY `at`
+               MEASURES A.`at` AS since, COUNT(B.ms) AS n, LAST(B.ms) AS b, C.ms AS c, C.`at` AS until
+               ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+               PATTERN (A B+ C) WITHIN INTERVAL '10' MINUTE
+               DEFINE A AS A.ms < 500, B AS B.ms >= 500 AND B.ms < 1500, C AS C.ms >= 1500)""",
+    ),
 }
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from headrace.operators.late import Correct, DropLate, SideOutput
     from headrace.operators.merge import Merge, Policy
     from headrace.operators.operator import BadOperator, Duration, Operator
+    from headrace.operators.patterns.absence import Absence
+    from headrace.operators.patterns.match_recognize import MatchRecognize
+    from headrace.operators.patterns.row_pattern import RowPattern
     from headrace.operators.search.search_queries import SearchQueries
     from headrace.operators.spark_columns import Aggregates
     from headrace.operators.state.inspect import read_state
@@ -61,6 +64,9 @@ else:
             "merge": ("Merge", "Policy"),
             "operator": ("BadOperator", "Duration", "Operator"),
             "search.search_queries": ("SearchQueries",),
+            "patterns.absence": ("Absence",),
+            "patterns.match_recognize": ("MatchRecognize",),
+            "patterns.row_pattern": ("RowPattern",),
             "spark_columns": ("Aggregates",),
             "state.inspect": ("read_state",),
             "tables.changelog": ("Changelog",),
@@ -88,6 +94,7 @@ else:
 
 __all__ = [
     "PROCESSING_TIME",
+    "Absence",
     "AfterAll",
     "AfterAny",
     "AfterCount",
@@ -110,6 +117,7 @@ __all__ = [
     "JoinTables",
     "JoinWindow",
     "JoinWithin",
+    "MatchRecognize",
     "Merge",
     "Newest",
     "Once",
@@ -118,6 +126,7 @@ __all__ = [
     "PerRow",
     "Policy",
     "Repeatedly",
+    "RowPattern",
     "Sampling",
     "SearchQueries",
     "Session",

@@ -1,0 +1,1 @@
+"""Operators, compared with the same work in plain PySpark."""
