@@ -82,7 +82,7 @@ def run_step(
     step returns go to `late_topic`. `kept_for` describes everything that the state depends on: a state that was
     written for another description is rejected. `lag_us` is how long after the watermark rows arrive.
     """
-    buckets = _setting(rows.sparkSession, BUCKETS_SETTING) or BUCKETS
+    buckets = bucket_count(rows.sparkSession)
     packed = rows.mapInArrow(_packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC")), _PACKED)
     if not rows.isStreaming:
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
@@ -119,6 +119,10 @@ def run_step(
     if alarm_above is not None:
         listen_for_late_rows(rows.sparkSession)
     return unpacked.observe(metric, *sums, alarm).filter(F.col(COUNTS[0]).isNull()).drop(*COUNTS)
+
+
+def bucket_count(spark: SparkSession) -> int:
+    return _setting(spark, BUCKETS_SETTING) or BUCKETS
 
 
 def _setting(spark: SparkSession, name: str) -> int | None:
