@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators bench-cdc fuzz explore docs docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators bench-sketches bench-cdc fuzz explore docs docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-queue     measure queues and transactions, RabbitMQ and Apache Kafka"
 	@echo "make bench-pipeline  measure jobs, sinks and plain PySpark"
 	@echo "make bench-operators measure windows, joins and state, plain Spark and Flink SQL"
+	@echo "make bench-sketches  measure sketches over all time and exact aggregates of Spark"
 	@echo "make bench-cdc       measure captures of PostgreSQL, COPY and Debezium"
 	@echo "make docs            build the documentation site into site/; ARGS=serve shows it at http://127.0.0.1:8000"
 	@echo "make docs-reference  generate the settings and command reference pages from the code"
@@ -80,6 +81,9 @@ bench-pipeline: setup
 
 bench-operators: setup
 	$(BIN)/python -m benchmarks.operators $(ARGS)
+
+bench-sketches: setup
+	$(BIN)/python -m benchmarks.approximation $(ARGS)
 
 bench-cdc: setup
 	$(BIN)/python -m benchmarks.cdc $(ARGS)

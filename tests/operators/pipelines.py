@@ -176,7 +176,17 @@ LAST_STAGES: dict[str, Stage] = {
     "sample": sample,
     "clusters": clusters,
 }
-WITHOUT_TIME = ("newest", "group", "table join", "approximate", "top", "sample", "clusters")
+WITHOUT_TIME = (
+    "newest",
+    "group",
+    "table join",
+    "approximate",
+    "top",
+    "sample",
+    "clusters",
+    "frequency",
+    "seen",
+)
 """No row is late for them, and after each batch they have emitted their answer for the rows so far."""
 
 
@@ -204,7 +214,7 @@ class Pipeline(Struct, frozen=True):
         return (STAGES | LAST_STAGES)[self.stages[-1]]
 
     def bounded(self, spark: SparkSession) -> Counter[Any]:
-        is_late_dropped = self.stages[0] not in WITHOUT_TIME
+        is_late_dropped = not set(self.stages) <= set(WITHOUT_TIME)
         frames = []
         for number in (0, 1):
             rows = [

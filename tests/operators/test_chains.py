@@ -23,7 +23,7 @@ BATCHES: tuple[Batch, ...] = (
     ([], []),
     ([("b", 6, 31), ("b", 6, 31), ("a", 2, 27.5)], [("b", 21, 30), ("a", 12, 26)]),
 )
-CHAINS = {("join left", "core tumbling"): 0, ("seen", "frequency", "core tumbling", "top"): 2}
+CHAINS = {("join left", "core tumbling"): 0, ("seen", "top"): 2}
 """With the number of batches after which the stream restarts."""
 MORE_CHAINS = {
     ("enrich", "enrich"): 0,
@@ -37,6 +37,7 @@ MORE_CHAINS = {
     ("top window", "sample"): 2,
     ("frequency", "clusters"): 3,
     ("join", "seen", "session"): 1,
+    ("seen", "frequency", "core tumbling", "top"): 2,
 }
 
 
