@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc bench-search bench-patterns fuzz explore docs docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc bench-search bench-patterns bench-sketches fuzz explore docs docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-pipeline  measure jobs, sinks and plain PySpark"
 	@echo "make bench-operators measure windows, joins and state, plain Spark and Flink SQL"
 	@echo "make bench-patterns  measure row patterns and Flink's MATCH_RECOGNIZE"
+	@echo "make bench-sketches  measure sketches over all time and exact aggregates of Spark"
 	@echo "make bench-cdc       measure captures of PostgreSQL, COPY and Debezium"
 	@echo "make bench-search    measure stored queries, a loop over them and Lucene's monitor"
 	@echo "make docs            build the documentation site into site/; ARGS=serve shows it at http://127.0.0.1:8000"
@@ -89,6 +90,8 @@ bench-operators: setup
 
 bench-patterns: setup
 	$(BIN)/python -m benchmarks.patterns $(ARGS)
+bench-sketches: setup
+	$(BIN)/python -m benchmarks.approximation $(ARGS)
 
 bench-cdc: setup
 	$(BIN)/python -m benchmarks.cdc $(ARGS)

@@ -56,6 +56,15 @@ CORRECTED = "corrected"
 ALARM_ABOVE = "alarm_above"
 """The share of late rows above which a warning is logged."""
 
+KEYS_METRIC = "headrace.keys:"
+"""Of an operator with keyed state; its name and an id follow."""
+KEY_COUNTS = "counts"
+"""The most frequent keys of each part of the batch (`state/hot_keys.py`), a list of JSON texts."""
+WORK_METRIC = "headrace.work:"
+"""Of the same operator, with the same name and id."""
+WORK_TIMES = "times"
+"""The buckets and the microseconds of work on them, a list of texts such as 3:1500."""
+
 SKIPPED_METRIC = "headrace.left_out:"
 """Of a window; its name and an id follow. Its values count rows that fit no window, one value for each reason."""
 

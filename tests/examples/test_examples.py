@@ -169,6 +169,10 @@ SHOWS: dict[str, list[str]] = {
         ),
     ],
     "windows.py": ["results so far:", "after two late clicks:"],
+    "trending_urls.py": [
+        "  1. /home: 50 clicks by 40 users\n  2. /cart: 20 clicks by 20 users",
+        "at noon:\n  1. /sale: 90 clicks by 40 users\n  2. /cart: 60 clicks by 40 users\n  3. /home: 50 clicks",
+    ],
     "search_clicks.py": [
         "searches with a click so far:\n  tomato: 1 of 1",
         "is emitted too:\n  pear: 1 of 1\n  tomato: 1 of 2",
@@ -198,6 +202,7 @@ IN_OUR_SESSION = [
     *JOBS,
     "traffic_report.py",
     "windows.py",
+    "trending_urls.py",
     "late_rows.py",
     "search_clicks.py",
     "enriched_views.py",

@@ -146,6 +146,38 @@ def table_join(rows: DataFrame, table: DataFrame) -> DataFrame:
     return group(rows, table).transform(op.JoinTables(sums, on="user", how="left"))
 
 
+def approximate(rows: DataFrame, table: DataFrame) -> DataFrame:
+    aggregates = {"n": "distinct(n)", "middle": "percentile(n, 0.5)", "sketch": "theta_sketch(n)"}
+    return rows.transform(op.Approximate(by="user", aggregate=aggregates))
+
+
+def top(rows: DataFrame, table: DataFrame) -> DataFrame:
+    return rows.transform(op.TopN(2, of="n", by="user"))
+
+
+def top_window(rows: DataFrame, table: DataFrame) -> DataFrame:
+    results = rows.transform(op.TopN(2, of="n", by="user", within=op.Tumbling("10 minutes")))
+    return results.select("user", "n", F.col("window_end").alias("at"))
+
+
+def sample(rows: DataFrame, table: DataFrame) -> DataFrame:
+    return rows.transform(op.Sample(2, by="user")).select("user", "n", "op")
+
+
+def frequency(rows: DataFrame, table: DataFrame) -> DataFrame:
+    return rows.transform(op.Frequency(of=["user", "n"])).drop("count")
+
+
+def seen(rows: DataFrame, table: DataFrame) -> DataFrame:
+    return rows.transform(op.Seen(key=["user", "n", "at"], keys_max=100_000, error=1e-6))
+
+
+def clusters(rows: DataFrame, table: DataFrame) -> DataFrame:
+    """With more clusters than points, so that the model does not depend on the batches."""
+    model = rows.transform(op.StreamingKMeans(k=500, features="n", by="user"))
+    return model.select("user", F.col("centre")[0].alias("n"), "weight", "op")
+
+
 def _sum(*names: str) -> Any:
     return sum((F.coalesce(F.col(name), F.lit(0)) for name in names), F.lit(0)).cast("bigint")
 
@@ -165,6 +197,9 @@ STAGES: dict[str, Stage] = {
     "match": match,
     "match rows": match_rows,
     "absence": absence,
+    "top window": top_window,
+    "frequency": frequency,
+    "seen": seen,
 }
 LAST_STAGES: dict[str, Stage] = {
     "corrected": corrected,
@@ -173,8 +208,22 @@ LAST_STAGES: dict[str, Stage] = {
     "newest": newest,
     "group": group,
     "table join": table_join,
+    "approximate": approximate,
+    "top": top,
+    "sample": sample,
+    "clusters": clusters,
 }
-WITHOUT_TIME = ("newest", "group", "table join")
+WITHOUT_TIME = (
+    "newest",
+    "group",
+    "table join",
+    "approximate",
+    "top",
+    "sample",
+    "clusters",
+    "frequency",
+    "seen",
+)
 """No row is late for them, and after each batch they have emitted their answer for the rows so far."""
 
 
@@ -202,7 +251,7 @@ class Pipeline(Struct, frozen=True):
         return (STAGES | LAST_STAGES)[self.stages[-1]]
 
     def bounded(self, spark: SparkSession) -> Counter[Any]:
-        is_late_dropped = self.stages[0] not in WITHOUT_TIME
+        is_late_dropped = not set(self.stages) <= set(WITHOUT_TIME)
         frames = []
         for number in (0, 1):
             rows = [

@@ -23,7 +23,7 @@ BATCHES: tuple[Batch, ...] = (
     ([], []),
     ([("b", 6, 31), ("b", 6, 31), ("a", 2, 27.5)], [("b", 21, 30), ("a", 12, 26)]),
 )
-CHAINS = {("join left", "core tumbling"): 0}
+CHAINS = {("join left", "core tumbling"): 0, ("seen", "top"): 2}
 """With the number of batches after which the stream restarts."""
 MORE_CHAINS = {
     ("enrich", "enrich"): 0,
@@ -40,6 +40,11 @@ MORE_CHAINS = {
     ("match rows", "match", "group"): 1,
     ("absence", "match"): 2,
     ("core session", "match rows", "enrich"): 2,
+    ("enrich", "approximate"): 1,
+    ("top window", "sample"): 2,
+    ("frequency", "clusters"): 3,
+    ("join", "seen", "session"): 1,
+    ("seen", "frequency", "core tumbling", "top"): 2,
 }
 
 
@@ -151,6 +156,28 @@ def test_chain_that_would_give_wrong_rows_is_rejected(
         chain(Feed(spark, SCHEMA, tmp_path).rows)
     assert problem in str(rejected.value)
     assert rejected.value.hint
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        op.Approximate(aggregate={"n": "distinct(n)"}),
+        op.TopN(3, of="n"),
+        op.Sample(3),
+        op.Frequency(of="n"),
+        op.Seen(key="n", keys_max=10),
+        op.StreamingKMeans(k=3, features="n"),
+    ],
+    ids=lambda operator: type(operator).__name__,
+)
+def test_sketch_of_rows_that_may_be_retracted_is_rejected(
+    spark: SparkSession, tmp_path: Path, operator: op.Operator
+) -> None:
+    rows = Feed(spark, SCHEMA, tmp_path).rows
+    for changing in (rows.transform(op.GroupChanges(by="n")), _timed(rows).transform(CORRECTED)):
+        with pytest.raises(op.BadOperator) as rejected:
+            changing.transform(operator)
+        assert rejected.value.hint
 
 
 def test_window_over_results_of_windows_includes_those_that_end_with_it(spark: SparkSession) -> None:

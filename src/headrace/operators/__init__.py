@@ -15,6 +15,12 @@ from typing import TYPE_CHECKING
 from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from headrace.operators.approximation.approximate import Approximate
+    from headrace.operators.approximation.frequency import Frequency
+    from headrace.operators.approximation.sample import Sample
+    from headrace.operators.approximation.seen import Seen
+    from headrace.operators.approximation.streaming_kmeans import StreamingKMeans
+    from headrace.operators.approximation.top import TopN
     from headrace.operators.clocks import CorrectClock
     from headrace.operators.compare_with import CompareWith
     from headrace.operators.join_tables import How, JoinTables
@@ -54,6 +60,12 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "approximation.approximate": ("Approximate",),
+            "approximation.frequency": ("Frequency",),
+            "approximation.sample": ("Sample",),
+            "approximation.seen": ("Seen",),
+            "approximation.streaming_kmeans": ("StreamingKMeans",),
+            "approximation.top": ("TopN",),
             "clocks": ("CorrectClock",),
             "compare_with": ("CompareWith",),
             "join_tables": ("How", "JoinTables"),
@@ -101,6 +113,7 @@ __all__ = [
     "AfterDelay",
     "AfterEach",
     "Aggregates",
+    "Approximate",
     "AsOf",
     "BadOperator",
     "Changelog",
@@ -111,6 +124,7 @@ __all__ = [
     "DropLate",
     "Duration",
     "Enrich",
+    "Frequency",
     "GroupChanges",
     "Hopping",
     "How",
@@ -127,11 +141,15 @@ __all__ = [
     "Policy",
     "Repeatedly",
     "RowPattern",
+    "Sample",
     "Sampling",
     "SearchQueries",
+    "Seen",
     "Session",
     "SideOutput",
     "Sliding",
+    "StreamingKMeans",
+    "TopN",
     "Trigger",
     "Tumbling",
     "read_state",

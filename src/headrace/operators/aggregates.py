@@ -8,9 +8,9 @@ aggregate may also be any aggregate of Spark. The names below have the same mean
 A result may also be a formula, an expression on several aggregates: `sum(ms) / count(*)`. Its parts are computed as
 aggregates, and Spark evaluates the formula on their results.
 
-Sketches (`distinct`, `percentile`, `top`) always run in the core. Spark's sketches return other numbers, some of which
-depend on the order of rows, and its exact aggregates store every value. `completeness(*)` depends on the arrival of
-rows, which native windows do not know.
+Sketches (`distinct`, `percentile`, `top`, and those of `portable_sketches.py`) always run in the core. Spark's sketches
+return other numbers, some of which depend on the order of rows, and its exact aggregates store every value.
+`completeness(*)` depends on the arrival of rows, which native windows do not know.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from headrace.operators.folds import (
 )
 from headrace.operators.operator import BadOperator, column
 from headrace.operators.ordering import is_ordered
+from headrace.operators.portable_sketches import DigestFold, FrequentFold, ThetaFold
 from headrace.operators.sketches import TOP_RESULTS_MAX, DistinctFold, PercentileFold, TopFold
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ COLLECT_COUNT_MAX = 1_000
 """The number of values that `collect(x)` stores per window by default, instead of `collect(x, n)`: it bounds the state.
 """
 
-SKETCHES = ("distinct", "percentile", "top")
+SKETCHES = ("distinct", "percentile", "top", "theta_sketch", "tdigest_sketch", "frequent_sketch")
 COMPLETENESS = "completeness"
 COUNT_DISTINCT = "count_distinct"
 """The function of `count(distinct x)`, which only Spark and `GroupChanges` support."""
@@ -91,7 +92,9 @@ class Aggregate(Struct, frozen=True, kw_only=True):
         if self.function == COUNT_DISTINCT and len(self.arguments) > 1:
             is_null = " or ".join(f"({each}) is null" for each in self.arguments)
             return f"if({is_null}, null, struct({', '.join(self.arguments)}))"
-        if self.function == "distinct":
+        if self.function == "frequent_sketch":
+            return f"cast(({inside}) as string)"
+        if self.function in ("distinct", "theta_sketch"):
             # Spark hashes values of any type. Its hash of null is not null, so null is excluded.
             return f"if(({inside}) is null, null, xxhash64({inside}))"
         return f"cast(({inside}) as double)" if self.function == "rate" else inside
@@ -479,7 +482,7 @@ def _top(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
 _OF_ORDERED = ("collect", "first", "last", "max", "min")
 """The aggregates of values that have an order; by value, or among values of the same time."""
 
-_OF_NUMBERS = ("avg", "mean", "percentile", "stddev", "stddev_samp", "sum")
+_OF_NUMBERS = ("avg", "mean", "percentile", "stddev", "stddev_samp", "sum", "tdigest_sketch")
 
 _SAME_ON_SPARK = ("avg", "count", COUNT_DISTINCT, "max", "mean", "min", "stddev", "stddev_samp", "sum")
 """The aggregates that Spark computes with the same meaning under the same name."""
@@ -511,4 +514,7 @@ _FOLDS: Mapping[str, Callable[[Aggregate, pa.DataType, str], Fold]] = {
     "percentile": lambda aggregate, values, operator: PercentileFold(_share(aggregate, operator)),
     "rate": lambda aggregate, values, operator: SumFold(pa.float64()),
     "top": _top,
+    "theta_sketch": lambda aggregate, values, operator: ThetaFold(),
+    "tdigest_sketch": lambda aggregate, values, operator: DigestFold(),
+    "frequent_sketch": lambda aggregate, values, operator: FrequentFold(),
 }

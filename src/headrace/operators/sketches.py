@@ -138,7 +138,7 @@ class PercentileFold(Fold):
     def result(self, columns: Columns) -> pa.Array:
         bits = np.asarray(columns[0]).astype(np.int64)
         lengths = np.asarray(columns[1].value_lengths()).astype(np.int64)
-        numbers = _middles(np.asarray(columns[1].flatten()), np.repeat(bits, lengths))
+        numbers = numbers_of_buckets(np.asarray(columns[1].flatten()), np.repeat(bits, lengths))
         ends = np.append(0, np.cumsum(np.asarray(columns[2].flatten())))
         edges = np.append(0, np.cumsum(lengths))
         before, counts = ends[edges[:-1]], np.diff(ends[edges])
@@ -181,17 +181,23 @@ class TopFold(Fold):
         return [pa.ListArray.from_arrays(bounds, each) for each in (present, ones)]
 
     def merge(self, columns: Columns, starts: Ints) -> Columns:
+        values, counts, _ = self.lowered(columns, starts)
+        return [values, counts]
+
+    def lowered(self, columns: Columns, starts: Ints) -> tuple[pa.Array, pa.Array, Ints]:
+        """The merged values and counts, and by how much the counts of each group were reduced."""
         groups, _ = groups_of(columns[0], starts)
         codes, words = _coded(columns[0].flatten())
         order = np.lexsort((codes, groups))
         groups, codes, counts = _summed(groups[order], codes[order], np.asarray(columns[1].flatten())[order])
         order = np.lexsort((codes, -counts, groups))
         groups, codes, counts = groups[order], codes[order], counts[order]
-        counts = counts - self._first_too_many(groups, counts, len(starts))[groups]
+        reduced = self._first_too_many(groups, counts, len(starts))
+        counts = counts - reduced[groups]
         kept = counts > 0
         groups, codes, counts = groups[kept], codes[kept], counts[kept]
         taken = words.take(pa.array(codes))
-        return [lists(groups, each, len(starts)) for each in (taken, pa.array(counts))]
+        return (*(lists(groups, each, len(starts)) for each in (taken, pa.array(counts))), reduced)
 
     def _first_too_many(self, groups: Ints, counts: Ints, count: int) -> Ints:
         """The count of the first value beyond the limit in each group, or 0. Groups are ordered by count."""
@@ -244,7 +250,7 @@ _INFINITY = int(_ordered(np.array([np.inf]))[0])
 _MINUS_INFINITY = int(_ordered(np.array([-np.inf]))[0])
 
 
-def _middles(places: Ints, bits: Ints) -> Floats:
+def numbers_of_buckets(places: Ints, bits: Ints) -> Floats:
     """The middle of each bucket; 0 for the bucket that starts at zero."""
     first = places << bits
     middle = first + np.where(bits > 0, np.left_shift(1, np.maximum(bits - 1, 0)), 0)

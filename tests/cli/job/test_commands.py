@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from headrace.pipeline.report.hot_keys import HotKey
 from headrace.pipeline.report.registry import JobState, JobStatus, Registry
 from headrace.testing.requirements import require_java
 from tests.cli.conftest import COMMAND, Headrace, Ran
@@ -46,6 +47,7 @@ def recorded(data_dir: Path) -> JobStatus:
         skew_ms_p50=120,
         skew_ms_p95=1_500,
         skew_ms_p99=86_400_000,
+        hot_keys=(HotKey(operator="tumbling", key="/home", rows=9_000, share=0.6123, ms=151.4),),
     )
     folder = Registry(data_dir).folder(status.name)
     folder.checkpoint.mkdir(parents=True)
@@ -101,6 +103,7 @@ class TestRecords:
         assert "  bad rows   2, 2 dead letters" in ran.lines
         skew = "half within 0.120 s, 95 % within 1.500 s, 99 % within 86,400.000 s of their event time"
         assert f"  skew       {skew}" in ran.lines
+        assert "  hot key    /home of tumbling: 61.2% of the rows, 151 ms" in ran.lines
 
     def test_job_whose_process_died_is_shown_as_killed(
         self, headrace: Headrace, data_dir: Path, recorded: JobStatus

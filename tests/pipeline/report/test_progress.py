@@ -86,6 +86,15 @@ def test_skew_is_that_of_the_last_batch_with_rows() -> None:
     assert progress.record_of(idle, batch())["skew_ms_p95"] == 60
 
 
+def test_hot_keys_are_those_of_the_last_batch_with_rows_and_are_not_published() -> None:
+    counts = '{"rows": 10, "keys": [["ann", 0, 8]], "buckets": [10]}'
+    after = measure(observedMetrics={"headrace.keys:tumbling:x": {"counts": [counts]}})
+    assert [(each.key, each.share) for each in after.hot_keys] == [("ann", 0.8)]
+    idle = progress.measure(after, batch(), now_ms=10)
+    assert idle.hot_keys == after.hot_keys
+    assert "hot_keys" not in progress.record_of(idle, batch())
+
+
 def test_lag_is_the_sum_over_all_sources() -> None:
     assert measure().lag == 3
 

@@ -350,6 +350,8 @@ def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
         if job.completeness is not None:
             yield "complete", f"{job.completeness:.2%} of the rows of windows were in time"
         yield "state", f"{job.state_rows:,} rows, {job.state_bytes:,} bytes"
+        for hot in job.hot_keys:
+            yield "hot key", f"{hot.key} of {hot.operator}: {hot.share:.1%} of the rows, {hot.ms:,.0f} ms"
         yield "bad rows", f"{job.bad_rows:,}, {job.dead_letters:,} dead letters"
     for each in job.notes:
         yield "note", each

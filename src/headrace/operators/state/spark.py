@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,10 +27,23 @@ from headrace.operators.late_rows import LateRowsTo
 from headrace.operators.operator import BadOperator
 from headrace.operators.state import cache
 from headrace.operators.state.bucket import MILLISECOND_US, work
+from headrace.operators.state.hot_keys import key_counts
 from headrace.operators.state.packing import BUCKET, CLOCK_BUCKET, PAYLOAD, decode_rows, encode_output, pack
+from headrace.operators.state.run import COLUMN
 from headrace.operators.state.step import BEGINNING_US, END_US, Lift, Step, StepResult, StepTime, advance
 from headrace.operators.state.table import StateTable
-from headrace.plan_names import ALARM_ABOVE, CORRECTED, LATE, LATE_METRIC, WINDOW_ROWS, OperatorMark
+from headrace.plan_names import (
+    ALARM_ABOVE,
+    CORRECTED,
+    KEY_COUNTS,
+    KEYS_METRIC,
+    LATE,
+    LATE_METRIC,
+    WINDOW_ROWS,
+    WORK_METRIC,
+    WORK_TIMES,
+    OperatorMark,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,9 +73,25 @@ COUNTS = ("_rows_in", "_corrected_rows", "_late_rows")
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-_PACKED = StructType([StructField(BUCKET, IntegerType(), False), StructField(PAYLOAD, BinaryType(), False)])
+_KEYS = "_keys"
+"""The most frequent keys of the rows that are packed together: null, except in the first of their payloads."""
+
+_WORK = "_work"
+"""The bucket and the microseconds of work on it: null, except in the last row of a bucket."""
+
+_PACKED = StructType(
+    [
+        StructField(BUCKET, IntegerType(), False),
+        StructField(PAYLOAD, BinaryType(), False),
+        StructField(_KEYS, StringType()),
+    ]
+)
 _RESULT = StructType(
-    [StructField(PAYLOAD, BinaryType()), *(StructField(name, LongType()) for name in COUNTS)]
+    [
+        StructField(PAYLOAD, BinaryType()),
+        *(StructField(name, LongType()) for name in COUNTS),
+        StructField(_WORK, StringType()),
+    ]
 )
 
 
@@ -84,8 +114,11 @@ def run_step(
     `kept_for` describes everything that the state depends on: a state that was written for another description is
     rejected. `lag_us` is how long after the watermark rows arrive.
     """
-    buckets = _setting(rows.sparkSession, BUCKETS_SETTING) or BUCKETS
-    packed = rows.mapInArrow(_packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC")), _PACKED)
+    buckets = bucket_count(rows.sparkSession)
+    keys = [each.name for each in step.state_schema if COLUMN in (each.metadata or {})]
+    keys = keys if rows.isStreaming and set(keys) <= set(rows.columns) else []
+    packer = _packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC"), keys)
+    packed = rows.mapInArrow(packer, _PACKED)
     if not rows.isStreaming:
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
     owner = f"{name} {hashlib.sha256(kept_for.encode()).hexdigest()[:8]}"
@@ -96,9 +129,12 @@ def run_step(
         if late_topic is not None
         else None
     )
+    identity = f"{name}:{uuid.uuid4().hex[:8]}"
+    if keys:
+        packed = packed.observe(f"{KEYS_METRIC}{identity}", F.collect_list(_KEYS).alias(KEY_COUNTS))
     mark = OperatorMark(operator=name, kept_for=kept_for, owner=owner, late_topic=late_topic)
     # An alias changes nothing for Spark. It is the only place in a plan where an operator can describe itself.
-    marked = packed.alias(mark.to_alias())
+    marked = packed.select(BUCKET, PAYLOAD).alias(mark.to_alias())
     results = marked.groupBy(BUCKET).transformWithState(
         BucketProcessor(
             step,
@@ -113,8 +149,12 @@ def run_step(
         "eventTime" if step.due_column else "none",
     )
     counted = pa.schema([*step.output_schema, *(pa.field(name, pa.int64()) for name in COUNTS)])
-    unpacked = results.mapInArrow(_unpacker(step.output_schema, counted), from_arrow_schema(counted))
-    metric = f"{LATE_METRIC}{name}:{uuid.uuid4().hex[:8]}"
+    if keys:
+        results = results.observe(f"{WORK_METRIC}{identity}", F.collect_list(_WORK).alias(WORK_TIMES))
+    unpacked = results.drop(_WORK).mapInArrow(
+        _unpacker(step.output_schema, counted), from_arrow_schema(counted)
+    )
+    metric = f"{LATE_METRIC}{identity}"
     sums = [
         F.coalesce(F.sum(column), F.lit(0)).alias(name)
         for column, name in zip(COUNTS, (WINDOW_ROWS, CORRECTED, LATE), strict=True)
@@ -123,6 +163,10 @@ def run_step(
     if alarm_above is not None:
         listen_for_late_rows(rows.sparkSession)
     return unpacked.observe(metric, *sums, alarm).filter(F.col(COUNTS[0]).isNull()).drop(*COUNTS)
+
+
+def bucket_count(spark: SparkSession) -> int:
+    return _setting(spark, BUCKETS_SETTING) or BUCKETS
 
 
 def _setting(spark: SparkSession, name: str) -> int | None:
@@ -136,12 +180,18 @@ def _setting(spark: SparkSession, name: str) -> int | None:
     return int(text)
 
 
-def _packer(lift: Lift, buckets: int, schema: pa.Schema) -> Batches:
+def _packer(lift: Lift, buckets: int, schema: pa.Schema, keys: list[str]) -> Batches:
+    """`keys` are the columns of the key, if the rows of each are counted."""
+
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in _gathered(batches):
-            rows, hashes = lift(_with_types(table, schema))
+            typed = _with_types(table, schema)
+            rows, hashes = lift(typed)
             if rows.num_rows:
-                yield pack(rows, hashes, buckets)
+                payloads = pack(rows, hashes, buckets)
+                counts = [key_counts(typed, keys, buckets).decode()] if keys else []
+                counted = pa.array([*counts, *[None] * (payloads.num_rows - len(counts))], pa.string())
+                yield payloads.append_column(_KEYS, counted)
 
     return packed
 
@@ -259,6 +309,7 @@ class BucketProcessor(StatefulProcessor):
             watermark_us=watermark_us(times.getCurrentWatermarkInMs(), self._lag_ms),
             now_us=times.getCurrentProcessingTimeInMs() * 1_000,
         )
+        began_s = perf_counter()
         advanced = work(
             self._step,
             _SparkStore(self._handle, self._manifest, self._runs, self._lag_ms),
@@ -273,7 +324,7 @@ class BucketProcessor(StatefulProcessor):
         result = advanced.result
         if self._late_to is not None and result.late is not None:
             self._late_to.write(result.late, key[0])
-        return _results(result)
+        return _results(result, f"{key[0]}:{round((perf_counter() - began_s) * 1e6)}")
 
 
 def watermark_us(spark_ms: int, lag_ms: int) -> int:
@@ -329,12 +380,11 @@ def _query_id() -> str | None:
     return context.getLocalProperty(QUERY_PROPERTY) if context else None
 
 
-def _results(result: StepResult) -> Iterator[Row]:
+def _results(result: StepResult, worked: str) -> Iterator[Row]:
     for payload in encode_output(result.output):
-        yield Row(**{PAYLOAD: payload, **dict.fromkeys(COUNTS)})
-    if result.rows_in or result.late_rows:
-        sums = (result.rows_in, result.corrected_rows, result.late_rows)
-        yield Row(**{PAYLOAD: None, **dict(zip(COUNTS, sums, strict=True))})
+        yield Row(**{PAYLOAD: payload, **dict.fromkeys(COUNTS), _WORK: None})
+    sums = (result.rows_in, result.corrected_rows, result.late_rows)
+    yield Row(**{PAYLOAD: None, **dict(zip(COUNTS, sums, strict=True)), _WORK: worked})
 
 
 class _SparkStore:

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException, Producer
 
 from headrace.kafka.cluster import Cluster, Partition
 from headrace.kafka.errors import RequestFailed
+from headrace.pipeline.report.hot_keys import hot_keys
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.source.offsets import is_heartbeat, offsets_of
 from headrace.pipeline.source.skew import skew_of
@@ -63,6 +64,7 @@ def measure(status: JobStatus, progress: Mapping[str, Any], *, now_ms: int) -> J
         skew_ms_p50=skew.ms_p50 if skew else status.skew_ms_p50,
         skew_ms_p95=skew.ms_p95 if skew else status.skew_ms_p95,
         skew_ms_p99=skew.ms_p99 if skew else status.skew_ms_p99,
+        hot_keys=hot_keys(progress) or status.hot_keys,
     )
 
 
@@ -133,8 +135,9 @@ def processed(progress: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 
 def record_of(status: JobStatus, progress: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The published record: the status, and the durations of the batch."""
+    """The published record: the status, and the durations of the batch. Keys are data, and stay on this machine."""
     record = msgspec.structs.asdict(status)
+    del record["hot_keys"]
     record["event"] = "state" if progress is None else "batch"
     if progress is not None:
         record["rows_in_batch"] = progress["numInputRows"]

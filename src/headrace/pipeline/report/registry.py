@@ -25,6 +25,7 @@ from headrace.errors import HeadraceError
 from headrace.files import replace_json
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
+from headrace.pipeline.report.hot_keys import HotKey
 from headrace.process_lock import ProcessLock
 
 NAME_LENGTH_MAX = 200
@@ -111,6 +112,8 @@ class JobStatus(Struct, frozen=True, kw_only=True):
     """processing time minus event time, of the last batch with rows; None if no source has an event time"""
     skew_ms_p95: int | None = None
     skew_ms_p99: int | None = None
+    hot_keys: tuple[HotKey, ...] = ()
+    """the keys with most rows of each stateful operator, at least 1 %, of the last batch with rows"""
 
     def to_json(self) -> str:
         return msgspec.json.encode(self).decode()

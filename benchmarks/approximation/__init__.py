@@ -1,0 +1,1 @@
+"""Sketches over all time, compared with the exact aggregates of Spark."""
