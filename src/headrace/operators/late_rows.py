@@ -26,7 +26,7 @@ from headrace.sync import sync_file
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_BATCH_PROPERTY = "streaming.sql.batchId"
+BATCH_PROPERTY = "streaming.sql.batchId"
 _SUFFIX = ".arrow"
 _TOPIC_OF_JOB = "+"
 """The folder of late rows for the dead-letter topic of the job. It is not a valid topic name."""
@@ -62,7 +62,7 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
 
         context = TaskContext.get()
         folder = context.getLocalProperty(LATE_ROWS_FOLDER) if context else None
-        batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
+        batch = context.getLocalProperty(BATCH_PROPERTY) if context else None
         if not folder or not batch:
             raise HeadraceError(
                 f"{self.operator}: late rows go to {f'topic {self.topic}' if self.topic else 'a topic'}, but only a "
