@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from headrace.pipeline.answering.declaration import Answers, answers
+    from headrace.pipeline.answering.declaration import answers
     from headrace.pipeline.errors import BadJob, BadSink, BadSource, JobFailed, SinkUnavailable
     from headrace.pipeline.fence import Fence
     from headrace.pipeline.job import Job, Mode
@@ -34,7 +34,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "answering.declaration": ("Answers", "answers"),
+            "answering.declaration": ("answers",),
             "errors": ("BadJob", "BadSink", "BadSource", "JobFailed", "SinkUnavailable"),
             "fence": ("Fence",),
             "job": ("Job", "Mode"),
@@ -50,7 +50,6 @@ else:
     )
 
 __all__ = [
-    "Answers",
     "BadJob",
     "BadSink",
     "BadSource",

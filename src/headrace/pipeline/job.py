@@ -16,7 +16,7 @@ from headrace.dead_letters import dead_letter_topic
 from headrace.errors import HeadraceError
 from headrace.pipeline import launch
 from headrace.pipeline.answering.answer_thread import Answering
-from headrace.pipeline.answering.declaration import Answers, check_distinct, state_answers
+from headrace.pipeline.answering.declaration import declared_answers
 from headrace.pipeline.answering.state_partitions import StatePartitions
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
@@ -64,7 +64,8 @@ class Job:
     checkpoint     a folder for Spark's checkpoint, instead of the one in the data folder
     dead_letters   the topic for records that can't be parsed and rows that the sink rejects, dlq.NAME by default
     until          the job ends at these offsets: a text for each source, as in a fence
-    answers        what the job answers from its state, declared by `@answers`; also, always, `state.NAME`
+    answers        classes that `@answers` decorates: what the job answers from its state; with them, or with an
+                   empty list, it also answers `state.NAME`
     """
 
     name: str
@@ -78,7 +79,7 @@ class Job:
     checkpoint: str | Path | None = None
     dead_letters: str | None = None
     until: tuple[str, ...] | None = None
-    answers: Sequence[Answers] | None = None
+    answers: Sequence[type[Any]] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -96,7 +97,7 @@ class Job:
                 f"job {self.name}: bounded rows can't be processed in real time", hint='mode="batch"'
             )
         if self.answers is not None:
-            check_distinct(self.name, self.answers)
+            declared_answers(self.name, self.answers)
             if self.mode == "realtime" or not self.rows.isStreaming:
                 raise BadJob(
                     f"job {self.name}: only micro-batches of a stream have a state to answer from",
@@ -149,7 +150,7 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
     if job.answers is not None:
         answering = Answering(
             job.name,
-            [*job.answers, state_answers(job.name)],
+            declared_answers(job.name, job.answers),
             StatePartitions(rows.sparkSession, checkpoint, plan.marks),
             bootstrap=bootstrap,
         )

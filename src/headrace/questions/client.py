@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import queue
 import threading
 import time
 import uuid
@@ -52,7 +53,7 @@ CHECK_S = 1.0
 WAITING_MAX = 1_000
 """Questions of one asker that wait at the same time."""
 
-_POLL_S = 0.1
+_POLL_S = 0.05
 
 
 class _Followed(Struct):
@@ -84,10 +85,13 @@ class Questions:
         self._cluster = Cluster(settings.bootstrap, timeout_s=settings.timeout_s, config=config)
         quiet = {"error_cb": lambda _error: None}
         self._producer = Producer(self._cluster.client_config(linger_ms=0, enable_idempotence=True) | quiet)
-        self._consumer = Consumer(
-            self._cluster.client_config(group_id=GROUP, enable_auto_commit=False, auto_offset_reset="latest")
-            | quiet
+        config = self._cluster.client_config(
+            group_id=GROUP, enable_auto_commit=False, auto_offset_reset="latest"
         )
+        self._consumer = Consumer(config | quiet)
+        # A call to a consumer waits while another thread polls it.
+        self._heartbeats = Consumer(config | quiet)
+        self._new: queue.SimpleQueue[list[TopicPartition]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._followed: dict[str, _Followed] = {}
         self._waiting: dict[str, Future[Reply]] = {}
@@ -115,19 +119,12 @@ class Questions:
         finally:
             self._waiting.pop(correlation_id, None)
 
-    def answered(self) -> dict[str, Heartbeat]:
-        """The questions that jobs have registered, with the last heartbeat of each."""
-        names = [
-            topic.removeprefix(QUESTIONS) for topic in self._cluster.topics() if topic.startswith(QUESTIONS)
-        ]
-        found = {name: self._heartbeat(name) for name in sorted(names)}
-        return {name: heartbeat for name, heartbeat in found.items() if heartbeat is not None}
-
     def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
             self._thread.join()
             self._consumer.close()
+            self._heartbeats.close()
 
     def __enter__(self) -> Self:
         return self
@@ -183,11 +180,8 @@ class Questions:
                 followed.has_answers = True
 
     def _assign(self, topic: str) -> None:
-        answers = self._cluster.latest(self._cluster.partitions(topic))
-        with requesting(f"reading {topic}"):
-            self._consumer.incremental_assign(
-                [TopicPartition(topic, each.number, end) for each, end in answers.items()]
-            )
+        ends = self._cluster.latest(self._cluster.partitions(topic))
+        self._new.put([TopicPartition(topic, each.number, end) for each, end in ends.items()])
 
     def _running(self, question: str) -> Heartbeat:
         heartbeat = self._heartbeat(question)
@@ -217,7 +211,7 @@ class Questions:
 
     def _heartbeat(self, question: str) -> Heartbeat | None:
         with requesting(f"looking for the job that answers {question}"):
-            (found,) = self._consumer.committed(
+            (found,) = self._heartbeats.committed(
                 [TopicPartition(QUESTIONS + question, 0)], timeout=self._cluster.timeout_s
             )
         return Heartbeat.from_text(found.metadata)
@@ -233,6 +227,8 @@ class Questions:
         """In the thread of the answers."""
         while not self._is_closed:
             self._producer.poll(0)
+            while not self._new.empty():
+                self._consumer.incremental_assign(self._new.get())
             message = self._consumer.poll(_POLL_S)
             if message is None or message.error() is not None:
                 continue

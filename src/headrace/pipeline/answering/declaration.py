@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -15,11 +15,17 @@ from headrace.pipeline.errors import BadJob
 from headrace.questions.errors import BadQuestion
 from headrace.questions.records import STATE_PREFIX, check_question
 
+_DECLARED = "_headrace_answers"
+"""The attribute of a class that `@answers` has decorated. Type checkers see the class, so it stays one."""
+
 STATE_ROWS = 100
 """Rows of an answer from the state, if the question has no limit."""
 
 STATE_ROWS_MAX = 10_000
 """The answer is one record."""
+
+
+AnswererT = TypeVar("AnswererT", bound="Answerer")
 
 
 class Answerer(Protocol):
@@ -34,7 +40,7 @@ class Answerer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answers:
-    """An answer that a job gives. `@answers` makes it."""
+    """An answer that a job gives, as `@answers` declares it."""
 
     question: str
     partial: Callable[[pa.Table, Any], Any]
@@ -60,7 +66,7 @@ class Answers:
 
 def answers(
     question: str, *, operator: str | None = None, payload: Any = None
-) -> Callable[[type[Any]], Answers]:
+) -> Callable[[type[AnswererT]], type[AnswererT]]:
     """Declare the answer to a question, from the state of a job.
 
         @answers("reach", operator="join")
@@ -87,7 +93,7 @@ def answers(
             hint="choose another name",
         )
 
-    def declare(kind: type[Any]) -> Answers:
+    def declare(kind: type[AnswererT]) -> type[AnswererT]:
         for method in ("partial", "combine"):
             if not callable(getattr(kind, method, None)):
                 raise BadJob(
@@ -95,13 +101,15 @@ def answers(
                     hint="def partial(self, state, question) and def combine(self, partials, question)",
                 )
         answerer = kind()
-        return Answers(
+        declared = Answers(
             question=question,
             partial=answerer.partial,
             combine=answerer.combine,
             operator=operator,
             payload=payload or dict[str, Any],
         )
+        setattr(kind, _DECLARED, declared)
+        return kind
 
     return declare
 
@@ -142,13 +150,16 @@ def state_answers(job: str) -> Answers:
     )
 
 
-def check_distinct(job: str, declared: Sequence[Answers]) -> None:
-    seen: dict[str, Answers] = {}
-    for each in declared:
-        if not isinstance(each, Answers):
+def declared_answers(job: str, kinds: Sequence[type[Any]]) -> list[Answers]:
+    """What the decorated classes declare, each question once; and the answer to `state.JOB`."""
+    found: dict[str, Answers] = {}
+    for kind in kinds:
+        declared = getattr(kind, _DECLARED, None)
+        if not isinstance(declared, Answers):
             raise BadJob(
-                f"job {job}: {each!r} is not an answer", hint='decorate the class: @answers("reach")'
+                f"job {job}: {kind!r} is not an answer", hint='decorate the class: @answers("reach")'
             )
-        if each.question in seen:
-            raise BadJob(f"job {job} answers {each.question!r} twice", hint="remove one of the two")
-        seen[each.question] = each
+        if declared.question in found:
+            raise BadJob(f"job {job} answers {declared.question!r} twice", hint="remove one of the two")
+        found[declared.question] = declared
+    return [*found.values(), state_answers(job)]

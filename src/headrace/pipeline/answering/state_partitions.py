@@ -68,12 +68,14 @@ class StatePartitions:
         self._merged: dict[tuple[str, int], tuple[tuple[str, ...], pa.Table]] = {}
         self._merged_bytes = 0
         self._own: dict[str, tuple[int, dict[int, pa.Table]]] = {}
+        self._own_operators: list[StateOperator] | None = None
 
     def prepare(self) -> None:
         """Before the query starts: copy the state of the checkpoint."""
         self._merged.clear()
         self._merged_bytes = 0
         self._own.clear()
+        self._own_operators = None
         if self._marks:
             seed_copies(
                 self._spark,
