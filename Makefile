@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators bench-cdc fuzz explore docs docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-pipeline bench-operators bench-cdc bench-rpc fuzz explore docs docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-pipeline  measure jobs, sinks and plain PySpark"
 	@echo "make bench-operators measure windows, joins and state, plain Spark and Flink SQL"
 	@echo "make bench-cdc       measure captures of PostgreSQL, COPY and Debezium"
+	@echo "make bench-rpc       measure answers to questions and Spark's state reader"
 	@echo "make docs            build the documentation site into site/; ARGS=serve shows it at http://127.0.0.1:8000"
 	@echo "make docs-reference  generate the settings and command reference pages from the code"
 	@echo "make format          format the code"
@@ -83,6 +84,9 @@ bench-operators: setup
 
 bench-cdc: setup
 	$(BIN)/python -m benchmarks.cdc $(ARGS)
+
+bench-rpc: setup
+	$(BIN)/python -m benchmarks.rpc $(ARGS)
 
 # A strict build fails on a dead link. The variable switches off the theme's advertisement.
 docs: setup

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
+import httpx
 import pytest
-from fastapi.testclient import TestClient
 
 from headrace.questions import QuestionFailed, Questions
 from headrace.questions.http import create_app, serve
@@ -16,9 +17,22 @@ from tests.questions.conftest import JobByHand
 pytestmark = pytest.mark.timeout(120)
 
 
+class Http:
+    def __init__(self, questions: Questions) -> None:
+        self._app = create_app(questions)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        async def post() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                return await client.post(path, **options)
+
+        return asyncio.run(post())
+
+
 @pytest.fixture
-def http(questions: Questions) -> TestClient:
-    return TestClient(create_app(questions), base_url="http://127.0.0.1")
+def http(questions: Questions) -> Http:
+    return Http(questions)
 
 
 def answered(job: JobByHand, reply: Any) -> threading.Thread:
@@ -27,7 +41,7 @@ def answered(job: JobByHand, reply: Any) -> threading.Thread:
     return thread
 
 
-def test_answer_is_json(job: JobByHand, http: TestClient) -> None:
+def test_answer_is_json(job: JobByHand, http: Http) -> None:
     thread = answered(job, lambda correlation_id: job.reply(correlation_id, {"reach": 3}))
     response = http.post(f"/ask/{job.question}?timeout_s=30", json={"url": "/"})
     thread.join()
@@ -45,7 +59,7 @@ def test_answer_is_json(job: JobByHand, http: TestClient) -> None:
 
 
 @pytest.mark.parametrize(("kind", "status"), [("bad-question", 400), ("overloaded", 429), ("failed", 500)])
-def test_error_answer_has_its_status(kind: Any, status: int, job: JobByHand, http: TestClient) -> None:
+def test_error_answer_has_its_status(kind: Any, status: int, job: JobByHand, http: Http) -> None:
     error = ErrorReply(kind=kind, message="no", hint="why")
     thread = answered(job, lambda correlation_id: job.send(correlation_id, Reply(error=error).to_json()))
     response = http.post(f"/ask/{job.question}?timeout_s=30", json={})
@@ -53,7 +67,7 @@ def test_error_answer_has_its_status(kind: Any, status: int, job: JobByHand, htt
     assert (response.status_code, response.json()) == (status, {"error": "no", "hint": "why"})
 
 
-def test_time_out_and_missing_job_have_their_status(job: JobByHand, http: TestClient) -> None:
+def test_time_out_and_missing_job_have_their_status(job: JobByHand, http: Http) -> None:
     assert http.post(f"/ask/{job.question}?timeout_s=0.2", json={}).status_code == 504
     assert http.post("/ask/nobody-knows", json={}).status_code == 404
 
@@ -70,14 +84,14 @@ def test_time_out_and_missing_job_have_their_status(job: JobByHand, http: TestCl
     ],
 )
 def test_wrong_request_is_rejected(
-    query: str, content: bytes, problem: str, job: JobByHand, http: TestClient
+    query: str, content: bytes, problem: str, job: JobByHand, http: Http
 ) -> None:
     response = http.post(f"/ask/{job.question}{query}", content=content)
     assert response.status_code == 400
     assert problem in response.json()["error"]
 
 
-def test_name_of_another_host_is_rejected(job: JobByHand, http: TestClient) -> None:
+def test_name_of_another_host_is_rejected(job: JobByHand, http: Http) -> None:
     response = http.post(f"/ask/{job.question}", json={}, headers={"host": "evil.example"})
     assert response.status_code == 400
     assert "Host" in response.json()["error"]

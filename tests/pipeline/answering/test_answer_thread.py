@@ -135,7 +135,7 @@ def replies(bootstrap: str, name: str, count: int) -> list[tuple[str, Reply]]:
     """The first answers in the topic."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test-answers"})
     consumer.assign([TopicPartition(f"{ANSWERS}total-{name}", 0, 0)])
-    found = []
+    found: list[tuple[str, Reply]] = []
     deadline_s = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline_s:
         message = consumer.poll(0.5)

@@ -20,7 +20,7 @@ class Url(Struct):
 @answers("count", operator="tumbling", payload=Url)
 class Count:
     def partial(self, state: pa.Table, question: Url) -> int:
-        return state.num_rows
+        return int(state.num_rows)
 
     def combine(self, partials: list[int], question: Url) -> dict[str, Any]:
         return {"url": question.url, "rows": sum(partials)}
