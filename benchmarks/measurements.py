@@ -18,6 +18,7 @@ class Side(StrEnum):
     SPARK_PANDAS = "spark-pandas"  # with one call of transformWithStateInPandas per key
     FLINK = "flink"
     DEBEZIUM = "debezium"
+    STORM = "storm"
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
@@ -31,6 +32,7 @@ SIDE_NAMES = {
     Side.SPARK_PANDAS: "a call per key, pandas",
     Side.FLINK: "Apache Flink SQL",
     Side.DEBEZIUM: "Debezium",
+    Side.STORM: "Apache Storm",
     Side.BARE: "bare",
 }
 PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))

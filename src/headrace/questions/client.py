@@ -189,7 +189,7 @@ class Questions:
             known = [
                 topic.removeprefix(QUESTIONS)
                 for topic in self._cluster.topics()
-                if topic.startswith(QUESTIONS)
+                if topic.startswith(QUESTIONS) and topic != QUESTIONS + question
             ]
             raise NoAnswerer(
                 f"no job answers {question!r}",

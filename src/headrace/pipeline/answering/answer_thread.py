@@ -93,6 +93,7 @@ class Answering:
             config={"error_cb": lambda _error: None, "client.id": f"headrace-{job}"},
         )
         self._stopping = threading.Event()
+        self._is_beating = threading.Event()
         self._is_final = True
         self._thread: threading.Thread | None = None
 
@@ -123,9 +124,12 @@ class Answering:
             )
 
     def start(self) -> None:
+        """Returns after the first heartbeat, from which an asker knows the job; without it if no broker responds."""
         self._stopping.clear()
+        self._is_beating.clear()
         self._thread = threading.Thread(target=self._run, name=f"headrace-answers-{self._job}", daemon=True)
         self._thread.start()
+        self._is_beating.wait(FLUSH_S)
 
     def stop(self, *, is_final: bool = True) -> None:
         """End after the questions in flight. `is_final`: askers learn that the job has stopped."""
@@ -151,6 +155,7 @@ class Answering:
             consumer.assign(starts)
             positions = {each.topic: max(each.offset, 0) for each in starts}
             self._commit(consumer, positions)
+            self._is_beating.set()
             beaten_s = time.monotonic()
             producer = Producer(self._cluster.client_config(linger_ms=0) | {"enable.idempotence": True})
             while not self._stopping.is_set():
