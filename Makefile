@@ -23,7 +23,7 @@ help:
 	@echo "make bench-pipeline  measure jobs, sinks and plain PySpark"
 	@echo "make bench-operators measure windows, joins and state, plain Spark and Flink SQL"
 	@echo "make bench-cdc       measure captures of PostgreSQL, COPY and Debezium"
-	@echo "make bench-rpc       measure answers to questions and Spark's state reader"
+	@echo "make bench-rpc       measure answers to questions, Storm and Spark"
 	@echo "make docs            build the documentation site into site/; ARGS=serve shows it at http://127.0.0.1:8000"
 	@echo "make docs-reference  generate the settings and command reference pages from the code"
 	@echo "make format          format the code"

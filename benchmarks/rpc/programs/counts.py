@@ -65,7 +65,7 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
         text=True,
     )
     assert running.query is not None
-    before = int(running.query.lastProgress["batchId"])
+    before = running.status().batch_id or 0
     if arguments["side"] == Side.SPARK:
         # The other process only clicks.
         times = ask_spark(spark, folder / "jobs" / "counts" / "checkpoint", arguments["questions"])
