@@ -19,6 +19,7 @@ class Side(StrEnum):
     FLINK = "flink"
     DEBEZIUM = "debezium"
     LUCENE = "lucene"
+    STORM = "storm"
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
@@ -33,6 +34,7 @@ SIDE_NAMES = {
     Side.FLINK: "Apache Flink SQL",
     Side.DEBEZIUM: "Debezium",
     Side.LUCENE: "Lucene's monitor",
+    Side.STORM: "Apache Storm",
     Side.BARE: "bare",
 }
 PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))

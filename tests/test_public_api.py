@@ -25,6 +25,7 @@ PACKAGES = (
     "headrace.operators",
     "headrace.pipeline",
     "headrace.pipeline.sinks",
+    "headrace.questions",
     "headrace.queue",
     "headrace.shredding",
     "headrace.testing",
@@ -35,7 +36,7 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 _PYTHON = re.compile(r"^```python.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DOTTED = re.compile(
-    r"`(headrace\.(?:erasure|events|operators|pipeline|queue|shredding|testing|views)\b[\w.]*)"
+    r"`(headrace\.(?:erasure|events|operators|pipeline|questions|queue|shredding|testing|views)\b[\w.]*)"
 )
 
 

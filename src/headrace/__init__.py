@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from headrace.broker.embedded import Broker
     from headrace.broker.options import BrokerOptions
     from headrace.errors import HeadraceError
+    from headrace.questions.client import ask
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -17,6 +18,7 @@ else:
             "broker.embedded": ("Broker",),
             "broker.options": ("BrokerOptions",),
             "errors": ("HeadraceError",),
+            "questions.client": ("ask",),
         },
     )
 
@@ -24,4 +26,5 @@ __all__ = [
     "Broker",
     "BrokerOptions",
     "HeadraceError",
+    "ask",
 ]

@@ -85,6 +85,9 @@ CHANGE_TIME = "_change_ts"
 LATE_ROWS_FOLDER = "headrace.late_rows.folder"
 """Set in the thread that starts a query: a folder that driver and executors share."""
 
+STATE_COPIES_FOLDER = "headrace.state_copies.folder"
+"""The same, for the copies of the state from which a job answers questions."""
+
 
 class OperatorMark(Struct, frozen=True, kw_only=True):
     """A stateful operator of Headrace in a plan."""

@@ -147,6 +147,12 @@ SHOWS: dict[str, list[str]] = {
         "dora follows ann and bob:\n  bob: hello\n  ann: good morning\n  in Redis: [2, 1]",
         "another one:\n  ann: good evening\n  cleo: is anybody here?\n  in Redis: [4, 3]",
     ],
+    "reach.py": [
+        "reach of https://example.org: 4",
+        "reach of https://nowhere.example: 0",
+        "cat posted ['https://example.net']",
+        "rejected: the payload of 'reach' is wrong: Expected `object`, got `str`",
+    ],
     "late_rows.py": [
         "  0 late, 0 of them kept",
         "  1 late, 1 of them kept",
@@ -204,6 +210,7 @@ IN_OUR_SESSION = [
     "windows.py",
     "trending_urls.py",
     "late_rows.py",
+    "reach.py",
     "search_clicks.py",
     "enriched_views.py",
     "news_alerts.py",

@@ -30,6 +30,7 @@ COMMANDS = {
     "work": "headrace.cli.queue.work",
     "queue": "headrace.cli.queue.commands",
     "job": "headrace.cli.job.commands",
+    "ask": "headrace.cli.ask",
     "cdc": "headrace.cli.cdc",
     "view": "headrace.cli.view.commands",
     "erase": "headrace.cli.erase.commands",

@@ -27,7 +27,7 @@ from headrace.sync import sync_file
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_BATCH_PROPERTY = "streaming.sql.batchId"
+BATCH_PROPERTY = "streaming.sql.batchId"
 _SUFFIX = ".arrow"
 _TOPIC_OF_JOB = "+"
 """The folder of late rows for the dead-letter topic of the job. It is not a valid topic name."""
@@ -80,7 +80,7 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
 
         context = TaskContext.get()
         folder = context.getLocalProperty(LATE_ROWS_FOLDER) if context else None
-        batch = context.getLocalProperty(_BATCH_PROPERTY) if context else None
+        batch = context.getLocalProperty(BATCH_PROPERTY) if context else None
         return Path(folder) / batch if folder and batch else None
 
     def write(self, rows: pa.Table, bucket: int) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from headrace.pipeline.answering.declaration import answers
     from headrace.pipeline.errors import BadJob, BadSink, BadSource, JobFailed, SinkUnavailable
     from headrace.pipeline.fence import Fence
     from headrace.pipeline.job import Job, Mode
@@ -33,6 +34,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "answering.declaration": ("answers",),
             "errors": ("BadJob", "BadSink", "BadSource", "JobFailed", "SinkUnavailable"),
             "fence": ("Fence",),
             "job": ("Job", "Mode"),
@@ -63,6 +65,7 @@ __all__ = [
     "Position",
     "RunningJob",
     "SinkUnavailable",
+    "answers",
     "connector_jars",
     "read_topic",
     "register_formats",

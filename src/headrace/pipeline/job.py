@@ -6,7 +6,7 @@ This module has the declaration, the checks before a start, and the parts that a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,6 +15,9 @@ from headrace.clock import SystemClock
 from headrace.dead_letters import dead_letter_topic
 from headrace.errors import HeadraceError
 from headrace.pipeline import launch
+from headrace.pipeline.answering.answer_thread import Answering
+from headrace.pipeline.answering.declaration import declared_answers
+from headrace.pipeline.answering.state_partitions import StatePartitions
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.graph import plan as plans
@@ -61,6 +64,8 @@ class Job:
     checkpoint     a folder for Spark's checkpoint, instead of the one in the data folder
     dead_letters   the topic for records that can't be parsed and rows that the sink rejects, dlq.NAME by default
     until          the job ends at these offsets: a text for each source, as in a fence
+    answers        classes that `@answers` decorates: what the job answers from its state; with them, or with an
+                   empty list, it also answers `state.NAME`
     """
 
     name: str
@@ -74,6 +79,7 @@ class Job:
     checkpoint: str | Path | None = None
     dead_letters: str | None = None
     until: tuple[str, ...] | None = None
+    answers: Sequence[type[Any]] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -90,6 +96,13 @@ class Job:
             raise BadJob(
                 f"job {self.name}: bounded rows can't be processed in real time", hint='mode="batch"'
             )
+        if self.answers is not None:
+            declared_answers(self.name, self.answers)
+            if self.mode == "realtime" or not self.rows.isStreaming:
+                raise BadJob(
+                    f"job {self.name}: only micro-batches of a stream have a state to answer from",
+                    hint="remove answers=, or read topics as streams",
+                )
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """The graph of the job, at the end of a notebook cell."""
@@ -133,6 +146,14 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
     )
     late_rows = LateRows(letters, plan.marks, checkpoint=checkpoint.folder)
     _check_plan(job, plan, late_rows)
+    answering = None
+    if job.answers is not None:
+        answering = Answering(
+            job.name,
+            declared_answers(job.name, job.answers),
+            StatePartitions(rows.sparkSession, checkpoint, plan.marks),
+            bootstrap=bootstrap,
+        )
     if launched is not None:
         launched.recorded.append(_record(job, plan, output_mode))
     run: Run
@@ -149,6 +170,7 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
             trigger=_trigger(job, options),
             is_rebuild=options.rebuild,
             until=job.until,
+            answering=answering,
         )
     else:
         run = BoundedRun(rows, job.sink, checkpoint=checkpoint, letters=letters, is_rebuild=options.rebuild)
@@ -198,6 +220,11 @@ def _check_plan(job: Job, plan: Plan, late_rows: LateRows) -> None:
             f"job {job.name}: {job.sink.target()} is written by Spark itself, and late rows ({late_rows.topics[0]}) "
             "can't be kept with its batches",
             hint='a sink of Headrace\'s own; for a Topic, guarantee="exactly-once"',
+        )
+    if job.answers is not None and not plan.is_stateful:
+        raise BadJob(
+            f"job {job.name} has no stateful operator to answer from",
+            hint="remove answers=, or aggregate or join the rows",
         )
     if len(plan.watermark_policies) > 1:
         raise BadJob(

@@ -99,5 +99,5 @@ def test_a_missing_run_is_an_error() -> None:
 @pytest.mark.parametrize(("keys", "unknown"), [({"city": "x"}, "city"), (["a", "b"], "b")])
 def test_an_unknown_key_is_rejected(keys: inspect.Keys, unknown: str) -> None:
     with pytest.raises(HeadraceError, match=f"no column for the key '{unknown}'") as rejected:
-        inspect._check_keys(["user"], keys)
+        inspect.check_keys(["user"], keys)
     assert rejected.value.hint == "the key is: user"

@@ -88,45 +88,69 @@ def find_state(
     rows_max: int = ROWS_MAX,
 ) -> StateRows:
     """The rows of a key, or all rows; at most `rows_max` per bucket and in total."""
-    from pyspark.sql import functions as F
-
-    of_bucket = F.col("key")[BUCKET_COLUMN]
-    manifests = (
-        _read(spark, checkpoint, operator, "manifest")
-        .filter(of_bucket != CLOCK_BUCKET)
-        .select(of_bucket.alias(BUCKET_COLUMN), F.col("value")["text"].alias("manifest"))
-    )
-    runs = _read(spark, checkpoint, operator, "runs").select(
-        of_bucket.alias(BUCKET_COLUMN),
-        F.col("user_map_key")["text"].alias("name"),
-        F.col("user_map_value")["content"].alias("content"),
-    )
-    by_bucket = manifests.join(runs, BUCKET_COLUMN, "left").groupBy(BUCKET_COLUMN)
+    by_bucket = read_runs(spark, checkpoint, operator).groupBy(BUCKET_COLUMN)
     found = by_bucket.applyInArrow(_finder(keys, rows_max), _FOUND).collect()
     tables = [decode_table(bytes(row.rows)) for row in found if row.rows is not None]
     if not tables:
         return StateRows(owner=found[0].owner if found else "", keys=(), rows=_nothing(), count=0)
     names = next(row["keys"] for row in found if row["keys"] is not None)
-    _check_keys(names, keys)
+    check_keys(names, keys)
     rows = pa.concat_tables(tables, promote_options="default").slice(0, rows_max)
     return StateRows(
         owner=found[0].owner,
         keys=tuple(names),
-        rows=rows.rename_columns([_name(field) for field in rows.schema]),
+        rows=with_names(rows),
         count=sum(row["count"] for row in found),
     )
 
 
 def read_own_state(spark: SparkSession, checkpoint: str | Path, operator: StateOperator) -> DataFrame:
     """The state of one of Spark's own operators, in Spark's columns."""
-    reader = _reader(spark, operator.number)
+    return _own(spark, checkpoint, operator).select("key.*", "value.*")
+
+
+def read_own_partitions(
+    spark: SparkSession, checkpoint: str | Path, operator: StateOperator, *, batch_id: int
+) -> DataFrame:
+    """The same after this batch, with the number of the partition as the column `bucket`."""
+    own = _own(spark, checkpoint, operator, batchId=str(batch_id))
+    return own.selectExpr(f"partition_id AS {BUCKET_COLUMN}", "key.*", "value.*")
+
+
+def read_runs(
+    spark: SparkSession, checkpoint: str | Path, operator: int, *, batch_id: int | None = None
+) -> DataFrame:
+    """The state of an operator of Headrace as it is stored: bucket, manifest, and the name and the content of a run."""
+    from pyspark.sql import functions as F
+
+    of_bucket = F.col("key")[BUCKET_COLUMN]
+    manifests = (
+        _read(spark, checkpoint, operator, "manifest", batch_id)
+        .filter(of_bucket != CLOCK_BUCKET)
+        .select(of_bucket.alias(BUCKET_COLUMN), F.col("value")["text"].alias("manifest"))
+    )
+    runs = _read(spark, checkpoint, operator, "runs", batch_id).select(
+        of_bucket.alias(BUCKET_COLUMN),
+        F.col("user_map_key")["text"].alias("name"),
+        F.col("user_map_value")["content"].alias("content"),
+    )
+    return manifests.join(runs, BUCKET_COLUMN, "left")
+
+
+def _own(spark: SparkSession, checkpoint: str | Path, operator: StateOperator, **options: str) -> DataFrame:
+    reader = _reader(spark, operator.number).options(**options)
     if operator.side is not None:
         reader = reader.option("joinSide", operator.side)
-    return reader.load(str(checkpoint)).select("key.*", "value.*")
+    return reader.load(str(checkpoint))
 
 
-def _read(spark: SparkSession, checkpoint: str | Path, operator: int, variable: str) -> DataFrame:
-    return _reader(spark, operator).option("stateVarName", variable).load(str(checkpoint))
+def _read(
+    spark: SparkSession, checkpoint: str | Path, operator: int, variable: str, batch_id: int | None
+) -> DataFrame:
+    reader = _reader(spark, operator).option("stateVarName", variable)
+    if batch_id is not None:
+        reader = reader.option("batchId", batch_id)
+    return reader.load(str(checkpoint))
 
 
 def _reader(spark: SparkSession, operator: int) -> DataFrameReader:
@@ -141,8 +165,8 @@ def _finder(keys: Keys, rows_max: int) -> Callable[[pa.Table], pa.Table]:
         manifest = Manifest.from_json(rows[0]["manifest"])
         runs = {row["name"]: row["content"] for row in rows if row["name"] is not None}
         table = _bucket(manifest, runs, rows[0][BUCKET_COLUMN])
-        kept = None if table is None else _of_key(table, keys)
-        names = None if table is None else [_name(field) for field in table.schema if _is_key(field)]
+        kept = None if table is None else rows_of_key(table, keys)
+        names = None if table is None else key_names(table)
         return pa.table(
             {
                 "owner": pa.array([manifest.owner], pa.string()),
@@ -164,16 +188,30 @@ def _bucket(manifest: Manifest, runs: Mapping[str, bytes], bucket: int) -> pa.Ta
             f"run {missing[0]} of bucket {bucket} is missing",
             hint="a batch was committed while the state was read: read it again",
         )
-    opened = [Run.decode(runs[name], name=name) for name in manifest.runs]
-    if not opened:
+    return rows_of_runs([Run.decode(runs[name], name=name) for name in manifest.runs], bucket)
+
+
+def rows_of_runs(runs: Sequence[Run], bucket: int) -> pa.Table | None:
+    """The rows of a bucket in the columns of its step; None if it has no run."""
+    if not runs:
         return None
-    schema = opened[-1].rows.drop_columns([TOMBSTONE]).schema
-    rows = StateTable(schema, opened).all_rows().drop_columns([ID])
+    schema = runs[-1].rows.drop_columns([TOMBSTONE]).schema
+    rows = StateTable(schema, runs).all_rows().drop_columns([ID])
     numbers = pa.repeat(pa.scalar(bucket, pa.int32()), rows.num_rows)
     return rows.add_column(0, BUCKET_COLUMN, numbers)
 
 
-def _of_key(rows: pa.Table, keys: Keys) -> pa.Table:
+def with_names(rows: pa.Table) -> pa.Table:
+    """The rows with the names that users know."""
+    return rows.rename_columns([_name(field) for field in rows.schema])
+
+
+def key_names(rows: pa.Table) -> list[str]:
+    """The names of the key columns, of rows in the columns of a step."""
+    return [_name(field) for field in rows.schema if _is_key(field)]
+
+
+def rows_of_key(rows: pa.Table, keys: Keys) -> pa.Table:
     names = {_name(field): field.name for field in rows.schema if _is_key(field)}
     wanted = keys if isinstance(keys, Mapping) else dict(zip(names, keys, strict=False))
     for name, text in wanted.items():
@@ -182,7 +220,26 @@ def _of_key(rows: pa.Table, keys: Keys) -> pa.Table:
     return rows
 
 
-def _check_keys(names: Sequence[str], keys: Keys) -> None:
+def rows_of_values(rows: pa.Table, values: Mapping[str, Any]) -> pa.Table:
+    """The rows, in columns with the names that users know, that have these values."""
+    for name, value in values.items():
+        if name not in rows.column_names:
+            raise HeadraceError(
+                f"the state has no column {name!r}", hint=f"there are: {', '.join(rows.column_names)}"
+            )
+        column = rows.column(name)
+        if value is None:
+            rows = rows.filter(pc.is_null(column))
+            continue
+        try:
+            wanted = pa.scalar(str(value) if pa.types.is_string(column.type) else value).cast(column.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return rows.slice(0, 0)
+        rows = rows.filter(pc.equal(column, wanted))
+    return rows
+
+
+def check_keys(names: Sequence[str], keys: Keys) -> None:
     unknown = [key for key in keys if key not in names] if isinstance(keys, Mapping) else keys[len(names) :]
     if unknown:
         raise HeadraceError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,11 @@ from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcesso
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from headrace.operators.late_alarm import listen_for_late_rows
-from headrace.operators.late_rows import LateRowsTo
+from headrace.operators.late_rows import BATCH_PROPERTY, LateRowsTo
 from headrace.operators.operator import BadOperator
 from headrace.operators.state import cache
 from headrace.operators.state.bucket import MILLISECOND_US, work
+from headrace.operators.state.copies import keep_copy
 from headrace.operators.state.hot_keys import key_counts
 from headrace.operators.state.packing import BUCKET, CLOCK_BUCKET, PAYLOAD, decode_rows, encode_output, pack
 from headrace.operators.state.run import COLUMN
@@ -39,6 +41,7 @@ from headrace.plan_names import (
     KEYS_METRIC,
     LATE,
     LATE_METRIC,
+    STATE_COPIES_FOLDER,
     WINDOW_ROWS,
     WORK_METRIC,
     WORK_TIMES,
@@ -321,10 +324,19 @@ class BucketProcessor(StatefulProcessor):
             fired_ms=fired_ms,
             owner=self._owner,
         )
+        self._copy(key[0], advanced.table)
         result = advanced.result
         if self._late_to is not None and result.late is not None:
             self._late_to.write(result.late, key[0])
         return _results(result, f"{key[0]}:{round((perf_counter() - began_s) * 1e6)}")
+
+    def _copy(self, bucket: int, table: StateTable) -> None:
+        """For a job that answers questions from its state."""
+        context = TaskContext.get()
+        folder = context.getLocalProperty(STATE_COPIES_FOLDER) if context else None
+        batch = context.getLocalProperty(BATCH_PROPERTY) if context else None
+        if folder and batch:
+            keep_copy(Path(folder), owner=self._owner, bucket=bucket, batch_id=int(batch), runs=table.runs)
 
 
 def watermark_us(spark_ms: int, lag_ms: int) -> int:

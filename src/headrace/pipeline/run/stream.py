@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from headrace.pipeline.answering.answer_thread import Answering
     from headrace.pipeline.checkpoint import Checkpoint
     from headrace.pipeline.graph.plan import Plan
     from headrace.pipeline.letters.dead_letters import DeadLetters
@@ -70,6 +71,7 @@ class StreamRun(Run):
         trigger: Mapping[str, Any],
         is_rebuild: bool,
         until: tuple[str, ...] | None = None,
+        answering: Answering | None = None,
     ) -> None:
         self._job = letters.job
         self._rows = rows
@@ -85,6 +87,7 @@ class StreamRun(Run):
         self._trigger = trigger
         self._is_rebuild = is_rebuild
         self._until = until
+        self._answering = answering
         self._last_batch: int | None = None
         self.ends_by_itself = "availableNow" in trigger
         self._writer: SinkWriter | None = None
@@ -123,9 +126,14 @@ class StreamRun(Run):
         if not self.ends_by_itself:
             self._idle.begin()
         listener = listener_of(self._spark)
-        self.query = self._start_query()
+        if self._answering is not None:
+            self._answering.prepare()
+        with self._answering.state.copied() if self._answering is not None else contextlib.nullcontext():
+            self.query = self._start_query()
         listener.watch(str(self.query.runId), functools.partial(self._follow, on_progress))
         self.is_started = True
+        if self._answering is not None:
+            self._answering.start()
         return decision.note
 
     def _follow(self, on_progress: OnProgress, progress: Mapping[str, Any]) -> None:
@@ -280,6 +288,8 @@ class StreamRun(Run):
         return written
 
     def abandon(self) -> None:
+        if self._answering is not None:
+            self._answering.stop(is_final=False)
         self._unwatch()
         if self.query is not None and self.query.isActive:
             self.query.stop()
@@ -289,6 +299,8 @@ class StreamRun(Run):
         self._release()
 
     def close(self) -> None:
+        if self._answering is not None:
+            self._answering.stop()
         self._unwatch()
         self._release()
         self._letters.close()
