@@ -6,13 +6,11 @@ It has no broker between asker and topology, and no clicks change its counts: th
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from pathlib import Path
 
 from headrace.errors import HeadraceError
-from headrace.java import JarSet, fetch_jars, java_command, last_lines
-from headrace.testing.debezium import COMPILER
-from headrace.testing.java import JavaTools
+from headrace.java import JarSet, fetch_jars, last_lines
+from headrace.testing.java import JavaTools, compiled
 
 VERSION = "2.8.3"
 JARS = JarSet(
@@ -31,21 +29,15 @@ class StormFailed(HeadraceError):
 def ask(*, urls: int, warmup: int, questions: int) -> dict[str, float]:
     """The median and the p99 of an answer, in milliseconds."""
     jars = fetch_jars(JARS)
-    with tempfile.TemporaryDirectory() as folder:
-        compiler = [java_command(), "-cp", f"{fetch_jars(COMPILER)}/*"]
-        compiler += ["org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-nowarn"]
-        compiler += ["-cp", ":".join(map(str, sorted(jars.glob("*.jar")))), "-d", folder, str(_SOURCE)]
-        _run(compiler, folder)
-        # Storm serializes by reflection into the JDK.
-        opened = tuple(
-            f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in ("java.lang", "java.nio", "java.util")
-        )
-        tools = JavaTools(
-            jars=jars, heap_mb=HEAP_MB, quick_start=False, log_level="error", jvm_options=opened
-        )
-        command = tools.command("StormCounts", str(urls), str(warmup), str(questions))
-        command[command.index("-cp") + 1] += f":{folder}"
-        output = _run(command, folder)
+    folder = str(compiled(_SOURCE, jars))
+    # Storm serializes by reflection into the JDK.
+    opened = tuple(
+        f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in ("java.lang", "java.nio", "java.util")
+    )
+    tools = JavaTools(jars=jars, heap_mb=HEAP_MB, quick_start=False, log_level="error", jvm_options=opened)
+    command = tools.command("StormCounts", str(urls), str(warmup), str(questions))
+    command[command.index("-cp") + 1] += f":{folder}"
+    output = _run(command, folder)
     (line,) = [each for each in output.splitlines() if each.startswith("answers ")]
     median, p99 = map(float, line.split()[1:])
     return {"p50": median, "p99": p99}

@@ -121,7 +121,7 @@ def test_late_rows_go_to_the_side_output(spark: SparkSession, tmp_path: Path) ->
         spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, "")
     batches = [int(each.name) for each in folder.iterdir()]
     rows = [row for batch in batches for lot in late_lots(folder, batch) for row in lot.rows()]
-    assert [since_epoch(row.window_start) for row in rows] == [4.0]
+    assert [since_epoch(row.window_start) for row in rows if row.window_start] == [4.0]
     assert '"ms":7' in rows[0].content
 
 
