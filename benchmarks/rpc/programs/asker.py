@@ -1,4 +1,4 @@
-"""Clicks at a steady rate, and asks one question after the other: a process of its own, beside that of the job."""
+"""Clicks at a steady rate until its input ends, and asks one question after the other: a process beside the job's."""
 
 from __future__ import annotations
 
@@ -65,10 +65,9 @@ def main(arguments: dict[str, Any]) -> None:
     )
     clicks.start()
     try:
-        if arguments["side"] == Side.SPARK:
-            sys.stdin.read()
-        else:
+        if arguments["side"] == Side.HEADRACE:
             print(json.dumps(ask(arguments)), flush=True)
+        sys.stdin.read()
     finally:
         ended.set()
         clicks.join()

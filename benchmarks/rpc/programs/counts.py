@@ -31,7 +31,7 @@ TOPIC = "clicks"
 class Count:
     def partial(self, state: pa.Table, question: dict[str, Any]) -> int | None:
         found = state.filter(pc.equal(state["url"], question["url"]))
-        return sum(found["n"].to_pylist()) if found.num_rows else None
+        return sum(found["weight"].to_pylist()) if found.num_rows else None  # the number of rows of the group
 
     def combine(self, partials: list[int], question: dict[str, Any]) -> int:
         return sum(partials)
@@ -64,22 +64,26 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert running.query is not None
     before = running.status().batch_id or 0
     if arguments["side"] == Side.SPARK:
         # The other process only clicks.
         times = ask_spark(spark, folder / "jobs" / "counts" / "checkpoint", arguments["questions"])
-        asker.communicate("")
         figures = percentiles(times)
     else:
-        out, _ = asker.communicate("")
-        figures = json.loads(out.strip().splitlines()[-1])
-        batches = [each for each in running.query.recentProgress if each["batchId"] > before]
-        durations_ms = [each["durationMs"]["triggerExecution"] for each in batches if each["numInputRows"]]
-        figures["batch-and-50"] = statistics.median(durations_ms) + 50
+        assert asker.stdout is not None
+        figures = json.loads(asker.stdout.readline())
+        wait_for(lambda: bool(batches_ms(running.query, after=before)))
+        figures["batch-and-50"] = statistics.median(batches_ms(running.query, after=before)) + 50
+    asker.communicate("")
     running.stop()
     spark.stop()
     return figures
+
+
+def batches_ms(query: Any, *, after: int) -> list[int]:
+    """How long the batches with rows took."""
+    found = [each for each in query.recentProgress if each["batchId"] > after and each["numInputRows"]]
+    return [each["durationMs"]["triggerExecution"] for each in found]
 
 
 def ask_spark(spark: SparkSession, checkpoint: Path, questions: int) -> list[float]:

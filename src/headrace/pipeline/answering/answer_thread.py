@@ -289,6 +289,10 @@ class Answering:
             except HeadraceError:
                 raise
             except Exception as error:  # the user's code
+                name = question.declared.question
+                logger.warning(
+                    "job %s: partition %d can't answer %s", self._job, partition.number, name, exc_info=True
+                )
                 missing.append(partition.number)
                 reasons.append(_shown(error))
                 continue
