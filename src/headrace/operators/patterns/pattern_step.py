@@ -173,7 +173,8 @@ class PatternStep(Step):
     def _late(self, rows: pa.Table, time: StepTime) -> pa.Table:
         at = column_of(rows, TIME).cast(UTC_TIME)
         watermark = pa.repeat(pa.scalar(time.late_us, pa.int64()), rows.num_rows).cast(UTC_TIME)
-        return pa.table([at, at, watermark, column_of(rows, ORIGINAL)], schema=LATE_ROWS)
+        no_reasons = pa.nulls(rows.num_rows, pa.string())
+        return pa.table([at, at, watermark, column_of(rows, ORIGINAL), no_reasons], schema=LATE_ROWS)
 
 
 class MatchedKeys:
