@@ -24,15 +24,12 @@ def show(on: Stage, title: str) -> None:
 def main() -> None:
     with stage("join-without-time") as on:
         on.send("orders", [{"order_id": 1, "customer": 7, "item": "tea"}])
-        on.send("customers", [{"id": 8, "name": "Bob"}])
-        show(on, "nothing matches yet:")
+        on.send("customers", [{"id": 8, "name": "Bob"}, {"id": 7, "name": "Ann"}])
+        show(on, "one order has a customer, and one customer has no order:")
 
         on.send("orders", [{"order_id": 2, "customer": 8, "item": "milk"}])
-        on.send("customers", [{"id": 7, "name": "Ann"}])
-        show(on, "both have come:")
-
         on.send("customers", [{"id": 7, "name": "Ann Smith"}])
-        show(on, "a customer has another name:")
+        show(on, "another order, and a customer has another name:")
 
 
 if __name__ == "__main__":
