@@ -189,7 +189,7 @@ def test_reader_that_receives_nothing_is_closed_and_logged(
     deaf = connect(broker, receive_buffer_bytes=4096, client_id="deaf")
     deaf.send(all_of_it(), version=FETCH_BY_NAME)
     eventually(lambda: "does not receive its responses" in caplog.text, "it is closed")
-    (logged,) = [one for one in caplog.records if "does not receive its responses" in one.message]
+    (logged,) = [one for one in caplog.records if "does not receive its responses" in one.getMessage()]
     assert logged.__dict__["client_id"] == "deaf"
     assert logged.__dict__["client"] == "{}:{}".format(*deaf.socket.getsockname())
     assert logged.__dict__["unsent_bytes"] > MEGABYTE

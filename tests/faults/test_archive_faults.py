@@ -228,7 +228,7 @@ def test_outage_and_its_end_are_reported_once(filled: Path, caplog: pytest.LogCa
         for _ in range(6):
             made.clock.advance_ms(10_000_000)
             made.tend()
-    logged = [record.message for record in caplog.records if "the archive" in record.message]
+    logged = [text for record in caplog.records if "the archive" in (text := record.getMessage())]
     assert logged == [
         "the archive can't be used; local copies are kept, and it is retried",
         "the archive is reachable again",

@@ -103,7 +103,8 @@ def test_running_job_writes_new_records_and_drains_when_it_is_stopped(
     assert running.wait(WAIT_S)
     assert running.status().state is JobState.STOPPED
     checkpoint = Checkpoint(Registry(data_dir()).folder(name).checkpoint)
-    assert checkpoint.committed_batch() == 0
+    # The first batch is empty if it was planned before the record came.
+    assert checkpoint.committed_batch() == checkpoint.planned_batch() in (0, 1)
     assert Registry(data_dir()).read(name) == running.status()
 
 
