@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from msgspec.structs import replace
 
 from headrace.cdc.capture import Capture, CaptureFolder, Captures
-from headrace.cdc.change import Change, Column, Op, Table
+from headrace.cdc.change import Column, Table
 from headrace.cdc.errors import BadCapture
 from headrace.cdc.publisher import Kept, Publisher
 from headrace.cdc.runner import CaptureRun
@@ -32,15 +32,9 @@ USERS = Table(
 )
 
 
-def change(table: Table) -> Change:
-    return Change(
-        table=table,
-        op=Op.CREATE,
-        after={"id": 1},
-        committed_ms=1_000,
-        source={"db": "crm", "schema": "public", "table": table.path[-1], "lsn": 7},
-        position={"lsn": 7},
-    )
+def follow(schemas: SchemaTopic, table: Table, topic: str, now_ms: int = 1) -> None:
+    source = {"db": "crm", "schema": "public", "table": table.path[-1], "lsn": 7}
+    schemas.follow(table, [topic], source=source, committed_ms=1_000, now_ms=now_ms)
 
 
 def values(bootstrap: str, capture: str) -> list[Any]:
@@ -57,7 +51,7 @@ def test_schema_is_debeziums_schema_change_event_with_the_types_of_connect(
 ) -> None:
     publisher = Publisher(capture.name, cluster)
     schemas = SchemaTopic(capture, publisher, cluster)
-    schemas.follow(change(USERS), [f"{capture.name}.public.us_ers"], 2_000)
+    follow(schemas, USERS, f"{capture.name}.public.us_ers", 2_000)
     publisher.commit(Kept(position={"lsn": 7}))
     ((key, value),) = committed_records(bootstrap, capture.name)
     assert key == {"databaseName": "crm", "table": 'public.us"ers'}
@@ -90,7 +84,7 @@ def test_schema_is_written_once_until_it_changes_also_after_a_restart(
         publisher = Publisher(capture.name, cluster)
         schemas = SchemaTopic(capture, publisher, cluster)
         for table in tables:
-            schemas.follow(change(table), ["t"], 1)
+            follow(schemas, table, "t")
         publisher.commit(Kept(position={"lsn": 7}))
         publisher.close()
     written = [value["tableChanges"][0] for value in values(bootstrap, capture.name)]
@@ -102,11 +96,11 @@ def test_schema_of_a_transaction_that_was_not_committed_is_written_again(
     capture: Capture, cluster: Cluster, bootstrap: str
 ) -> None:
     killed = Publisher(capture.name, cluster)
-    SchemaTopic(capture, killed, cluster).follow(change(USERS), ["t"], 1)
+    follow(SchemaTopic(capture, killed, cluster), USERS, "t")
     killed.close()
     publisher = Publisher(capture.name, cluster)
     assert read_schemas(cluster, capture.name) == {}
-    SchemaTopic(capture, publisher, cluster).follow(change(USERS), ["t"], 1)
+    follow(SchemaTopic(capture, publisher, cluster), USERS, "t")
     publisher.commit(Kept(position={"lsn": 7}))
     assert [value["tableChanges"][0]["type"] for value in values(bootstrap, capture.name)] == ["CREATE"]
     publisher.close()
@@ -116,7 +110,7 @@ def test_topic_that_is_not_compacted_is_not_written(capture: Capture, cluster: C
     cluster.create_topic(capture.name, partitions=1, config={"cleanup.policy": "delete"})
     publisher = Publisher(capture.name, cluster)
     with pytest.raises(BadCapture, match="is not compacted") as rejected:
-        SchemaTopic(capture, publisher, cluster).follow(change(USERS), ["t"], 1)
+        follow(SchemaTopic(capture, publisher, cluster), USERS, "t")
     assert "another name" in rejected.value.hint
     publisher.close()
 

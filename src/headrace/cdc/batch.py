@@ -144,7 +144,14 @@ class Batch:
             # Compaction may remove the last record that has all values of a row. The history keeps what the log has.
             whole = self._envelope.records(replace(change, after=change.whole), now_ms, place)
         topics = self._topics_of.get(change.table.path) or self._topics(change.table)
-        self._schemas.follow(change, [topic for topic, _ in topics], now_ms)
+        self._schemas.follow(
+            change.table,
+            [topic for topic, _ in topics],
+            source=change.source,
+            committed_ms=change.committed_ms,
+            now_ms=now_ms,
+            is_read=change.op is Op.READ,
+        )
         for topic, keep in topics:
             if keep == "all":
                 self._publisher.write(topic, records[0])
@@ -162,14 +169,14 @@ class Batch:
             topic
             for topic, _ in self._topics_of.get(rows.table.path) or self._topics(rows.table, is_loading=True)
         ]
-        first = Change(
-            table=rows.table,
-            op=Op.READ,
-            committed_ms=rows.committed_ms,
+        self._schemas.follow(
+            rows.table,
+            topics,
             source=rows.source,
-            position=None,
+            committed_ms=rows.committed_ms,
+            now_ms=now_ms,
+            is_read=True,
         )
-        self._schemas.follow(first, topics, now_ms)
         layout = self._envelope.layout(rows, now_ms)
         for topic in topics:
             self._publisher.write_rows(topic, layout, rows.columns)
@@ -182,14 +189,13 @@ class Batch:
         orders = self._transactions.places(rows)
         for found in records_by_table(rows, orders, self._envelope, now_ms):
             topics = self._topics_of.get(found.table.path) or self._topics(found.table)
-            first = Change(
-                table=found.table,
-                op=Op.UPDATE,
-                committed_ms=rows.committed_ms,
+            self._schemas.follow(
+                found.table,
+                [topic for topic, _ in topics],
                 source=found.source,
-                position=None,
+                committed_ms=rows.committed_ms,
+                now_ms=now_ms,
             )
-            self._schemas.follow(first, [topic for topic, _ in topics], now_ms)
             for topic, keep in topics:
                 if keep == "all":
                     self._publisher.write_all(topic, found.keys, found.values)

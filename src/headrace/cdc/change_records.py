@@ -25,11 +25,14 @@ class TableRecords(Struct, frozen=True, kw_only=True):
     """the indexes of those that are deletes"""
 
     def with_tombstones(self) -> tuple[Sequence[bytes], Sequence[bytes | None]]:
-        keys, values = list(self.keys), list[bytes | None](self.values)
-        for at in reversed(self.deletes):
-            keys.insert(at + 1, keys[at])
-            values.insert(at + 1, None)
-        return keys, values
+        keys: list[bytes] = []
+        values: list[bytes | None] = []
+        start = 0
+        for delete in self.deletes:
+            keys += (*self.keys[start : delete + 1], self.keys[delete])
+            values += (*self.values[start : delete + 1], None)
+            start = delete + 1
+        return [*keys, *self.keys[start:]], [*values, *self.values[start:]]
 
 
 def records_by_table(

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.cdc.capture import Capture
-from headrace.cdc.change import Change, Column, Op, Table
+from headrace.cdc.change import Column, Position, Table
 from headrace.cdc.envelope import Record
 from headrace.cdc.errors import BadCapture
 from headrace.cdc.publisher import Publisher
@@ -108,23 +108,31 @@ class SchemaTopic:
         unread, self._unread = self._unread, []
         return unread
 
-    def follow(self, change: Change, topics: Sequence[str], now_ms: int) -> None:
-        """Write the schema of the change, if it is not the last one of its table."""
-        if not change.table.columns:
+    def follow(
+        self,
+        table: Table,
+        topics: Sequence[str],
+        *,
+        source: Position,
+        committed_ms: int,
+        now_ms: int,
+        is_read: bool = False,
+    ) -> None:
+        """Write the schema of a change to the table, if it is not the last one. `is_read`: by a snapshot."""
+        if not table.columns:
             return  # a table that was emptied because it is gone
         if self._written is None:
             self._written = self._open()
-        before = self._written.get(change.table.path)
-        if before is not None and before.table is change.table:  # the usual case: nothing to compare
+        before = self._written.get(table.path)
+        if before is not None and before.table is table:  # the usual case: nothing to compare
             return
-        schema = TableSchema(table=change.table, topics=tuple(topics))
-        self._written[change.table.path] = schema
-        if before is None and change.op is not Op.READ:
-            self._unread.append(change.table.name)
+        schema = TableSchema(table=table, topics=tuple(topics))
+        self._written[table.path] = schema
+        if before is None and not is_read:
+            self._unread.append(table.name)
         if schema != before:
-            self._publisher.write(
-                self._capture.name, self._record(change, schema, now_ms, is_new=before is None)
-            )
+            record = self._record(schema, source, committed_ms, now_ms, is_new=before is None)
+            self._publisher.write(self._capture.name, record)
 
     def _open(self) -> dict[tuple[str, ...], TableSchema]:
         name = self._capture.name
@@ -137,8 +145,10 @@ class SchemaTopic:
                 )
         return {schema.table.path: schema for schema in _read(self._cluster, name).values()}
 
-    def _record(self, change: Change, schema: TableSchema, now_ms: int, *, is_new: bool) -> Record:
-        table, database = schema.table, change.source.get("db")
+    def _record(
+        self, schema: TableSchema, source: Position, committed_ms: int, now_ms: int, *, is_new: bool
+    ) -> Record:
+        table, database = schema.table, source.get("db")
         columns: list[dict[str, Any]] = [
             {**msgspec.structs.asdict(column), "position": position}
             for position, column in enumerate(table.columns, 1)
@@ -146,13 +156,13 @@ class SchemaTopic:
         value = {
             "source": {
                 **self._source,
-                "ts_ms": change.committed_ms,
+                "ts_ms": committed_ms,
                 "snapshot": "false",
-                **change.source,
+                **source,
             },
             "ts_ms": now_ms,
             "databaseName": database,
-            "schemaName": change.source.get("schema"),
+            "schemaName": source.get("schema"),
             "ddl": None,
             "tableChanges": [
                 {
