@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import logging
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,6 +22,7 @@ from headrace.clock import Clock, SystemClock
 from headrace.errors import HeadraceError
 from headrace.log import checkpoints
 from headrace.log.filesystem import DiskFileSystem, FileSystem
+from headrace.loopback import is_loopback
 from headrace.printable import printable_lines
 
 logger = logging.getLogger(__name__)
@@ -175,16 +174,6 @@ def check_exposure(settings: BrokerSettings) -> None:
         ports,
         extra={"host": settings.host, "port": settings.port, "metrics_port": settings.metrics_port},
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address; a name must resolve to loopback addresses only."""
-    try:
-        found = socket.getaddrinfo(host, None) if host else []
-    except OSError:
-        return False
-    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
-    return bool(addresses) and all(address.is_loopback for address in addresses)
 
 
 @contextmanager

@@ -8,17 +8,15 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
-import socket
 from collections.abc import Callable
 
 import msgspec
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from msgspec.structs import asdict
 
+from headrace import http_server
 from headrace.errors import HeadraceError
+from headrace.loopback import LOOPBACK_NAMES, host_name
 from headrace.questions.client import TIMEOUT_S, Questions
 from headrace.questions.errors import AnswerTimeout, BadQuestion, NoAnswerer, Overloaded, QuestionFailed
 from headrace.questions.records import RECORD_BYTES_MAX, Answer
@@ -26,7 +24,6 @@ from headrace.questions.records import RECORD_BYTES_MAX, Answer
 TIMEOUT_S_MAX = 60.0
 REQUESTS_MAX = 200
 """In flight."""
-STOP_S = 1
 
 _STATUS: dict[type[HeadraceError], int] = {
     BadQuestion: 400,
@@ -37,14 +34,15 @@ _STATUS: dict[type[HeadraceError], int] = {
 }
 
 
-def create_app(questions: Questions, *, is_local: bool = True) -> FastAPI:
-    """`is_local`: reject requests with the name of another host, to which a page of another site may point."""
+def create_app(questions: Questions, *, hosts: frozenset[str] | None = LOOPBACK_NAMES) -> FastAPI:
+    """`hosts` are the names in the header Host that are served, to which no page of another site can point; None stands
+    for all."""
     app = FastAPI(title="Headrace questions", openapi_url=None)
 
     @app.post("/ask/{question}")
     async def ask(question: str, request: Request) -> Response:
         try:
-            if is_local and not _is_own_name(request.headers.get("host", "")):
+            if hosts is not None and host_name(request.headers.get("host", "")) not in hosts:
                 raise BadQuestion(
                     "the header Host is not served", hint="use the address that the server printed"
                 )
@@ -66,32 +64,17 @@ def serve(
     on_ready: Callable[[str], None] = print,
 ) -> None:
     """Until Ctrl-C or SIGTERM. `is_open` allows an address that other machines reach; there is no authentication."""
-    is_local = _is_loopback(host)
-    if not is_local and not is_open:
-        raise QuestionFailed(
-            f"{host or 'an empty host'} is not a loopback address: every machine that reaches it could ask",
-            hint="listen on 127.0.0.1, with a proxy that authenticates in front of it; or allow it with --insecure",
-        )
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as error:
-            raise QuestionFailed(
-                f"can't listen on {host}:{port}: {error.strerror}", hint="name another address"
-            ) from error
-        listener.listen()
-        config = uvicorn.Config(
-            create_app(questions, is_local=is_local),
-            access_log=False,
-            log_level="warning",
-            limit_concurrency=REQUESTS_MAX,
-            timeout_graceful_shutdown=STOP_S,
-            http="h11",
-        )
-        shown = f"[{host}]" if ":" in host else host
-        on_ready(f"http://{shown}:{listener.getsockname()[1]}")
-        uvicorn.Server(config).run(sockets=[listener])
+    http_server.serve(
+        lambda hosts: create_app(questions, hosts=hosts),
+        host,
+        port,
+        is_open=is_open,
+        exposes="ask",
+        failure=QuestionFailed,
+        listen_hint="name another address",
+        requests_max=REQUESTS_MAX,
+        on_ready=on_ready,
+    )
 
 
 def as_dict(answer: Answer) -> dict[str, object]:
@@ -130,15 +113,3 @@ def _timeout_s(text: str | None) -> float:
 
 def _response(status: int, value: object) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
-
-
-def _is_own_name(host: str) -> bool:
-    return re.sub(r":\d*$", "", host) in ("127.0.0.1", "localhost", "[::1]")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        found = {ipaddress.ip_address(info[4][0]) for info in socket.getaddrinfo(host, None)}
-    except (OSError, ValueError):
-        return False
-    return bool(found) and all(each.is_loopback for each in found)

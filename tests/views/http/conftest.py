@@ -14,9 +14,10 @@ import httpx
 import pytest
 import uvicorn
 
+from headrace.loopback import LOOPBACK_NAMES
 from headrace.views.catalog import Views
 from headrace.views.http.app import ViewServer, create_app
-from headrace.views.http.server import HEAD_BYTES_MAX, LOOPBACK_NAMES
+from headrace.views.http.server import HEAD_BYTES_MAX
 from tests.contract.view_store_contract import Bench, user
 
 READY_S = 30.0

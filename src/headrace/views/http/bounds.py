@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from fastapi import Response
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headrace.loopback import host_name
 from headrace.views.errors import BadView, ViewUnavailable
 from headrace.views.http.answers import error_response
 
@@ -48,7 +47,7 @@ class Bounded:
     def _other_host(self, scope: Scope) -> Response | None:
         """A page of another site may have its name point to this address."""
         host = Headers(scope=scope).get("host", "")
-        if self._hosts is None or re.sub(r":\d*$", "", host) in self._hosts:
+        if self._hosts is None or host_name(host) in self._hosts:
             return None
         return error_response(
             BadView("the header Host is not served", hint="use the address that the server printed"),
