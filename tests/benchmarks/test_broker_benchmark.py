@@ -98,11 +98,3 @@ def test_docs_page_has_a_place_for_every_subject_and_keeps_its_text(tmp_path: Pa
     assert text.count("Measured on a day.") == len(subjects)
     assert text.count("- cores: 2") == 1
     assert "## How it is measured" in text
-
-
-def test_row_keys_are_unique_and_goals_name_rows_that_exist() -> None:
-    rows = [row for subject in SUBJECTS for row in subject().rows]
-    keys = {row.key for row in rows}
-
-    assert len(keys) == len(rows)
-    assert {goal.against_row for row in rows for goal in row.goals if goal.against_row} <= keys

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +11,15 @@ from benchmarks.measurements import Goal
 from benchmarks.operators.__main__ import SUBJECTS
 from benchmarks.operators.flink import is_installed
 from benchmarks.operators.subjects.flink import FlinkSql
-from benchmarks.runner import DOCS_PAGE
 from headrace.testing.requirements import require_java
+from tests.benchmarks.quick_run import quick_run, results_file
 
-REPOSITORY = Path(__file__).parents[2]
 RUN_TIMEOUT_S = 1_500
 
 
-def quick_run(tmp_path: Path, only: list[str]) -> list[dict[str, Any]]:
-    results = tmp_path / "operators.json"
-    command = [sys.executable, "-m", "benchmarks.operators", "--quick", "--only", ",".join(only)]
-    command += ["--json", str(results), "--workplace", str(tmp_path)]
-    run = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert list(tmp_path.iterdir()) == [results], "the broker's data is removed"
-    rows: list[dict[str, Any]] = json.loads(results.read_text())["rows"]
+def measured_rows(tmp_path: Path, only: list[str]) -> list[dict[str, Any]]:
+    rows = quick_run("operators", tmp_path, "--only", ",".join(only), timeout_s=RUN_TIMEOUT_S)
+    assert list(tmp_path.iterdir()) == [results_file("operators", tmp_path)], "the broker's data is removed"
     return rows
 
 
@@ -40,7 +29,7 @@ def test_quick_run_measures_every_row_on_all_sides(tmp_path: Path) -> None:
     require_java()
     subjects = [subject() for subject in SUBJECTS if subject is not FlinkSql]
 
-    rows = quick_run(tmp_path, [subject.name for subject in subjects])
+    rows = measured_rows(tmp_path, [subject.name for subject in subjects])
 
     assert {row["row"] for row in rows} == {row.key for subject in subjects for row in subject.rows}
     sides = {subject.name: set(subject.sides) for subject in subjects}
@@ -59,26 +48,11 @@ def test_quick_run_measures_every_row_beside_flink(tmp_path: Path) -> None:
             "PyFlink is not here; make bench-operators ARGS='--quick --only operators-flink' fetches it"
         )
 
-    rows = quick_run(tmp_path, [FlinkSql.name])
+    rows = measured_rows(tmp_path, [FlinkSql.name])
 
     assert {row["row"] for row in rows} == {row.key for row in FlinkSql().rows}
     for row in rows:
         assert set(row["sides"]) == {"headrace", "flink"}, row["row"]
-
-
-def test_page_has_a_place_for_every_table() -> None:
-    page = DOCS_PAGE.read_text()
-    for subject in SUBJECTS:
-        assert f"<!-- measured {subject.name}: begin -->" in page
-        assert f"<!-- measured {subject.name}: end -->" in page
-
-
-def test_row_keys_are_unique_and_goals_name_rows_that_exist() -> None:
-    rows = [row for subject in SUBJECTS for row in subject().rows]
-    keys = {row.key for row in rows}
-
-    assert len(keys) == len(rows)
-    assert {goal.against_row for row in rows for goal in row.goals if goal.against_row} <= keys
 
 
 @pytest.mark.parametrize(("figure", "verdict"), [(1.0, "aim reached"), (0.99, "below the aim")])

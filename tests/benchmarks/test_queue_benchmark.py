@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +13,8 @@ from benchmarks.queue.rabbitmq import is_installed
 from benchmarks.report import update_docs
 from benchmarks.runner import DOCS_PAGE
 from headrace.testing.requirements import require_java
+from tests.benchmarks.quick_run import quick_run, results_file
 
-REPOSITORY = Path(__file__).parents[2]
 RUN_TIMEOUT_S = 300
 
 
@@ -26,39 +24,30 @@ def require_rabbitmq() -> None:
         pytest.skip("RabbitMQ is not installed (Debian: apt-get install rabbitmq-server)")
 
 
+def medians(rows: list[dict[str, Any]]) -> dict[str, float]:
+    return {row["row"]: row["sides"]["headrace"]["median"] for row in rows}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(RUN_TIMEOUT_S + 30)
 def test_quick_run_measures_messages_on_every_side(tmp_path: Path) -> None:
     require_java()
     require_rabbitmq()
-    results = tmp_path / "queue.json"
-    command = [sys.executable, "-m", "benchmarks.queue", "--quick", "--only", "queue-messages"]
-    command += ["--rows", "*-fsync-1", "--json", str(results), "--workplace", str(tmp_path)]
-    run = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
-    )
+    options = ("--only", "queue-messages", "--rows", "*-fsync-1")
+    (row,) = quick_run("queue", tmp_path, *options, timeout_s=RUN_TIMEOUT_S)
 
-    assert run.returncode == 0, run.stdout + run.stderr
-    (row,) = json.loads(results.read_text())["rows"]
     assert row["row"] == "messages-fsync-1"
     assert set(row["sides"]) == {"headrace", "kafka", "rabbitmq-classic", "rabbitmq-quorum"}
     assert all(side["median"] > 0 for side in row["sides"].values())
-    assert list(tmp_path.iterdir()) == [results], "the brokers' data is removed"
+    assert list(tmp_path.iterdir()) == [results_file("queue", tmp_path)], "the brokers' data is removed"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(RUN_TIMEOUT_S + 30)
 def test_quick_run_measures_transactions_and_locks_of_headrace(tmp_path: Path) -> None:
-    results = tmp_path / "queue.json"
-    command = [sys.executable, "-m", "benchmarks.queue", "--quick", "--sides", "headrace"]
-    command += ["--only", "queue-transactions,queue-locks"]
-    command += ["--json", str(results), "--workplace", str(tmp_path)]
-    run = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
-    )
+    options = ("--sides", "headrace", "--only", "queue-transactions,queue-locks")
+    rows = medians(quick_run("queue", tmp_path, *options, timeout_s=RUN_TIMEOUT_S))
 
-    assert run.returncode == 0, run.stdout + run.stderr
-    rows = {row["row"]: row["sides"]["headrace"]["median"] for row in json.loads(results.read_text())["rows"]}
     assert set(rows) == {"transactions-fsync", "transactions-os", "locks-in-batches", "locks-single"}
     assert rows["transactions-os"] > 0
 
@@ -66,15 +55,8 @@ def test_quick_run_measures_transactions_and_locks_of_headrace(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.timeout(RUN_TIMEOUT_S + 30)
 def test_quick_run_measures_ordered_queues_and_plain_groups(tmp_path: Path) -> None:
-    results = tmp_path / "queue.json"
-    command = [sys.executable, "-m", "benchmarks.queue", "--quick", "--only", "queue-ordered"]
-    command += ["--json", str(results), "--workplace", str(tmp_path)]
-    run = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False
-    )
+    rows = medians(quick_run("queue", tmp_path, "--only", "queue-ordered", timeout_s=RUN_TIMEOUT_S))
 
-    assert run.returncode == 0, run.stdout + run.stderr
-    rows = {row["row"]: row["sides"]["headrace"]["median"] for row in json.loads(results.read_text())["rows"]}
     assert {"plain-1-10000", "ordered-1-10000", "ordered-4-10000", "ordered-1-100"} <= set(rows)
     assert all(median > 0 for median in rows.values())
 
@@ -105,11 +87,3 @@ def test_docs_page_has_a_place_for_every_subject(tmp_path: Path) -> None:
     update_docs(page, subjects, measurements, {"cores": "2"}, "Measured on a day.")
 
     assert page.read_text().count("Measured on a day.") == len(subjects)
-
-
-def test_row_keys_are_unique_and_goals_name_rows_that_exist() -> None:
-    rows = [row for subject in SUBJECTS for row in subject().rows]
-    keys = {row.key for row in rows}
-
-    assert len(keys) == len(rows)
-    assert {goal.against_row for row in rows for goal in row.goals if goal.against_row} <= keys
