@@ -3,8 +3,8 @@
 python examples/news_alerts.py
 
 The searches are a compacted topic. Ann searches for tea; Bob changes his mind; Cleo's search can't be parsed, and is a
-dead letter that stops nobody. Each article meets the searches as they were at its time, and a search has at most two
-alerts a day.
+dead letter that does not affect the others. Each article meets the searches as they were at its time, and a search has
+at most two alerts a day.
 """
 
 from __future__ import annotations

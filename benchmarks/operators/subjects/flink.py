@@ -34,14 +34,39 @@ TOPICS = {
 }
 
 
-class FlinkSql(Subject):
-    name = "operators-flink"
-    title = "Windows and joins, compared with Flink SQL"
+class BesideFlink(Subject):
+    """The same work by Flink, in a process of its own. Without Flink nothing is measured, and the report states why."""
+
     sides = (Side.HEADRACE, Side.FLINK)
 
     def __init__(self) -> None:
         self._flink: Flink | None = None
-        self._is_missing = False
+        self.is_missing = False
+
+    def prepare(self, side: Side, bench: Bench) -> None:
+        if side is Side.FLINK:
+            bench.show_step("fetching Flink, if it is not installed yet")
+            try:
+                self._flink = flink()
+            except FlinkUnavailable:
+                self.is_missing = True
+                raise
+
+    def by_flink(self, work: str, events: int, bench: Bench, bootstrap: str) -> Sample:
+        assert self._flink is not None
+        figures = programs.run_command(
+            bench,
+            self._flink.command(),
+            events={work: events},
+            bootstrap=bootstrap,
+            jars=[str(jar) for jar in self._flink.jars],
+        )
+        return sample_of(figures, work)
+
+
+class FlinkSql(BesideFlink):
+    name = "operators-flink"
+    title = "Windows and joins, compared with Flink SQL"
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -50,30 +75,19 @@ class FlinkSql(Subject):
             Row(key=work, what=what, unit=Unit.RECORDS_PER_S, goals=goals) for work, what in WORKS.items()
         )
 
-    def prepare(self, side: Side, bench: Bench) -> None:
-        """Without Flink none of these rows is measured, and the report states the reason."""
-        if side is Side.FLINK:
-            bench.show_step("fetching Flink, if it is not installed yet")
-            try:
-                self._flink = flink()
-            except FlinkUnavailable:
-                self._is_missing = True
-                raise
-
     def measure(self, side: Side, bench: Bench) -> Iterator[tuple[str, Sample]]:
-        if self._is_missing:
+        if self.is_missing:
             return
         for work in WORKS:
             if bench.wants(work):
                 topics = [name + suffix for name in TOPICS[work] for suffix in ("", WARM_UP)]
                 with bench.events_broker(*topics) as broker:
                     bench.show_step(WORKS[work])
-                    measure = self._theirs if side is Side.FLINK else self._ours
-                    yield work, measure(work, bench, broker.bootstrap)
+                    measure = self.by_flink if side is Side.FLINK else self._ours
+                    yield work, measure(work, self._events(work, bench), bench, broker.bootstrap)
 
-    def _ours(self, work: str, bench: Bench, bootstrap: str) -> Sample:
+    def _ours(self, work: str, events: int, bench: Bench, bootstrap: str) -> Sample:
         program, name = OURS[work]
-        events = self._events(work, bench)
         if program == "windows":
             figures = bench.run_program(
                 program, side=Side.HEADRACE, works=[name], bootstrap=bootstrap, events=events
@@ -83,17 +97,6 @@ class FlinkSql(Subject):
                 program, side=Side.HEADRACE, events={name: events}, bootstrap=bootstrap
             )
         return sample_of(figures, name)
-
-    def _theirs(self, work: str, bench: Bench, bootstrap: str) -> Sample:
-        assert self._flink is not None
-        figures = programs.run_command(
-            bench,
-            self._flink.command(),
-            events={work: self._events(work, bench)},
-            bootstrap=bootstrap,
-            jars=[str(jar) for jar in self._flink.jars],
-        )
-        return sample_of(figures, work)
 
     def _events(self, work: str, bench: Bench) -> int:
         sizes = {CLICKS: bench.sizes.clicks, PROFILES: bench.sizes.versions}

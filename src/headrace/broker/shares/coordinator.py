@@ -270,7 +270,7 @@ class ShareCoordinator(Coordinator):
                 continue
             rules, now_ms = self.config(share).rules, self.now_ms()
             if rules.is_ordered and not is_orderly:
-                # It may still be at work, and nobody else may be with the same keys before its locks end.
+                # It may still process records: no other member gets their keys before its locks end.
                 continue
             share.window.abandon(member_id, now_ms, rules, is_orderly=is_orderly)
             if share.window.spans.records_in[RecordState.ACQUIRED] != before:
