@@ -24,7 +24,7 @@ from headrace.operators.patterns.matching import Found, Matcher, Rows, Rules
 from headrace.operators.patterns.measures import Entries, in_type, measured
 from headrace.operators.patterns.row_columns import RowColumns
 from headrace.operators.state.ids import Hashes, Ids, Ints, contains, ids_of, segment_starts
-from headrace.operators.state.run import COLUMN, LABEL, NEVER, ids_column
+from headrace.operators.state.run import COLUMN, ID, LABEL, NEVER, distinct_ids, ids_column
 from headrace.operators.state.step import BEGINNING_US, END_US, Step, StepResult, StepTime
 from headrace.operators.state.table import StateTable, column_of, hashes_of, ids_in, ints_of, state_schema
 
@@ -141,7 +141,8 @@ class PatternStep(Step):
         counts: dict[str, Any] = {"rows_in": len(is_late), "late_rows": late.num_rows}
         if self.shape.keeps_late and late.num_rows:
             counts["late"] = self._late(late, time)
-        ids = np.unique(np.concatenate([ids_in(rows), table.due("due_us", time.watermark_us)]))
+        touched, _places = distinct_ids(rows.column(ID))
+        ids = np.unique(np.concatenate([touched, table.due("due_us", time.watermark_us)]))
         if len(ids) == 0:
             return self.unchanged(**counts)
         kept = table.take(ids)
@@ -152,8 +153,8 @@ class PatternStep(Step):
             )
         matched = MatchedKeys(self, together, time)
         after = matched.kept()
-        deleted = np.unique(ids_in(kept))
-        deleted = deleted[~contains(np.unique(ids_in(after)), deleted)]
+        before, _places = distinct_ids(kept.column(ID))
+        deleted = before[~contains(ids_in(after), before)]
         return StepResult(rows=after, deleted=deleted, output=matched.output(), **counts)
 
     def _as_state(self, rows: pa.Table) -> pa.Table:
@@ -199,12 +200,12 @@ class MatchedKeys:
         self.found = self._find()
 
     def _sorted(self, rows: pa.Table) -> tuple[pa.Table, Ids]:
-        ids = ids_in(rows)
+        ids, places = distinct_ids(rows.column(ID))
         keys: list[Any] = [ints_of(rows, f"{TIE}{number}") for number in reversed(range(self._shape.ties))]
         terms = self._shape.bound.clauses.order_by[1 if self._shape.time else 0 :]
         keys += [_rank(column_of(rows, self._shape.place(term.column)), term) for term in reversed(terms)]
-        order = np.lexsort((*keys, ints_of(rows, TIME), ids))
-        return rows.take(pa.array(order)).combine_chunks(), ids[order]
+        order = np.lexsort((*keys, ints_of(rows, TIME), places))
+        return rows.take(pa.array(order)).combine_chunks(), ids[places[order]]
 
     def _known_ends(self) -> tuple[Ints, Ints]:
         """For each key, the end of the rows that the watermark has passed; and of those that may be in a match."""

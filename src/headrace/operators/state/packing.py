@@ -25,7 +25,8 @@ PAYLOAD_ROWS_MAX = 200_000
 
 def pack(rows: pa.Table, hashes: Hashes, bucket_count: int) -> pa.RecordBatch:
     """One row for each bucket that has rows."""
-    buckets = (hashes % np.uint64(bucket_count)).astype(np.int32)
+    # Integers of 16 bits or less are sorted by radix.
+    buckets = (hashes % np.uint64(bucket_count)).astype(np.min_scalar_type(bucket_count))
     order = np.argsort(buckets, kind="stable")
     sorted_rows = rows.take(pa.array(order)).combine_chunks()
     numbers, starts = np.unique(buckets[order], return_index=True)

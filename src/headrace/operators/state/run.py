@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.operators.state.ids import ID_BYTES, Ids, Ints, Mask, is_first, ranges, segment_starts
@@ -152,6 +153,19 @@ def ids_of_column(column: pa.ChunkedArray | pa.Array) -> Ids:
         return np.empty(0, dtype=np.complex128)
     data: Ids = np.frombuffer(column.buffers()[1], dtype=np.complex128)
     return data[column.offset : column.offset + len(column)]
+
+
+def distinct_ids(column: pa.ChunkedArray | pa.Array) -> tuple[Ids, npt.NDArray[np.unsignedinteger]]:
+    """The distinct ids, sorted, and the place of each id of the column among them.
+
+    If ids have many rows, this takes a fifth of the time of `np.unique`; and places, unlike ids, are sorted by radix.
+    """
+    encoded = ids_column(ids_of_column(column)).dictionary_encode()
+    distinct = ids_of_column(encoded.dictionary)
+    order = np.argsort(distinct)
+    places = np.empty(len(order), dtype=np.min_scalar_type(len(order)))
+    places[order] = np.arange(len(order))
+    return distinct[order], places[np.asarray(encoded.indices)]
 
 
 def encode_table(table: pa.Table) -> bytes:

@@ -6,6 +6,8 @@ map. On bounded rows the same step gets all rows of a bucket, and then the final
 
 from __future__ import annotations
 
+import functools
+import gc
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator
@@ -187,6 +189,7 @@ def _packer(lift: Lift, buckets: int, schema: pa.Schema, keys: list[str]) -> Bat
     """`keys` are the columns of the key, if the rows of each are counted."""
 
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _freeze_modules()
         for table in _gathered(batches):
             typed = _with_types(table, schema)
             rows, hashes = lift(typed)
@@ -197,6 +200,13 @@ def _packer(lift: Lift, buckets: int, schema: pa.Schema, keys: list[str]) -> Bat
                 yield payloads.append_column(_KEYS, counted)
 
     return packed
+
+
+@functools.cache
+def _freeze_modules() -> None:
+    """Spark collects garbage after each task of a worker, which takes a tenth of a second with all the modules that
+    operators import. They are no garbage."""
+    gc.freeze()
 
 
 def _with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -280,6 +290,7 @@ class BucketProcessor(StatefulProcessor):
         self._lag_ms = lag_ms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        _freeze_modules()
         text = StructType([StructField("text", StringType())])
         content = StructType([StructField("content", BinaryType())])
         kept_bytes = self._cache_mb * 1_000_000 if self._cache_mb else cache.bytes_max_by_default()

@@ -7,23 +7,21 @@ does not fit. Without an archive a session starts more slowly. `prepare` creates
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from pathlib import Path
 
 from headrace.java import cache_folder, java_command
+from headrace.pipeline.spark.home import home_path, installed_pyspark
 
 
 def archive_path() -> Path:
     """The path of the archive for this Java and this Spark, whether it exists or not."""
     java = Path(java_command()).resolve()
     release = java.parent.parent / "release"
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    jars = Path(spec.origin).parent / "jars"
+    jars = installed_pyspark() / "jars"
     parts = (
         str(java),
         release.read_text(errors="replace") if release.is_file() else "",
+        str(home_path()),
         str(jars),
         # Java accepts an archive only for the very files that it was created from, not for the same Spark installed
         # again.

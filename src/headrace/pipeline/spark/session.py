@@ -28,6 +28,7 @@ from headrace.java import JarSet, fetch_jars, java_of_version, last_lines
 from headrace.pipeline import launch
 from headrace.pipeline.settings import PipelineSettings, pipeline_settings
 from headrace.pipeline.spark import class_archive
+from headrace.pipeline.spark.home import create_home
 
 JAVA_VERSION_MIN = 17
 """Spark 4's own."""
@@ -200,14 +201,17 @@ def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, s
     """Start Spark's JVM and its context. Their output goes to the log."""
     java_of_version(JAVA_VERSION_MIN)
     jars = fetch_jars(CONNECTOR)
-    if local_cores(settings.master) is not None or "PYSPARK_PYTHON" not in os.environ:
+    is_local = local_cores(settings.master) is not None
+    if is_local or "PYSPARK_PYTHON" not in os.environ:
         # Without it the workers run whichever python3 comes first, and miss every package.
         os.environ["PYSPARK_PYTHON"] = wanted.get("spark.pyspark.python", sys.executable)
     log = log_file(settings.data_dir.absolute(), name)
     log.parent.mkdir(parents=True, exist_ok=True)
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(_whole_conf(spark_conf(name, settings), wanted, jars, log).items()))
-    gateway = _gateway(conf, log.with_suffix(".out"))
+    has_pyspark = is_local and os.environ["PYSPARK_PYTHON"] == sys.executable
+    with _home_of_spark() if has_pyspark else contextlib.nullcontext():
+        gateway = _gateway(conf, log.with_suffix(".out"))
     try:
         SparkContext(conf=conf, gateway=gateway)
     except Py4JError as error:
@@ -215,6 +219,19 @@ def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, s
             f"Spark did not start on {settings.master}: {_first_line(error)}",
             hint=f"check that the master is right and available; Spark's log is {log}",
         ) from error
+
+
+@contextlib.contextmanager
+def _home_of_spark() -> Iterator[None]:
+    """Set SPARK_HOME, if it is not set."""
+    if "SPARK_HOME" in os.environ:
+        yield
+        return
+    os.environ["SPARK_HOME"] = str(create_home())
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]
 
 
 def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, log: Path) -> dict[str, str]:
