@@ -126,6 +126,23 @@ def test_streams_keep_state_in_rocksdb_and_times_are_utc(spark: SparkSession) ->
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def test_file_of_a_checkpoint_is_replaced_when_its_batch_runs_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path((tmp_path / "1.changelog").as_uri())
+    hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()
+    checkpointing = jvm.org.apache.spark.sql.execution.streaming.checkpointing
+    files = checkpointing.CheckpointFileManager.create(path.getParent(), hadoop)
+
+    for content in (b"first run", b"second run"):
+        stream = files.createAtomic(path, True)
+        stream.write(content)
+        stream.close()
+
+    assert (tmp_path / "1.changelog").read_bytes() == b"second run"
+
+
 def test_jvm_of_spark_has_the_garbage_collector_of_headrace(spark: SparkSession) -> None:
     jvm: Any = spark.sparkContext._jvm
     collectors = jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()

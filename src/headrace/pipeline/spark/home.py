@@ -1,8 +1,8 @@
 """A home of Spark (`SPARK_HOME`) whose workers import the installed PySpark, and not its zipped copy.
 
-Spark puts `python/lib/pyspark.zip` of its home first in the path of every Python process that it starts. Python compiles
-modules of a zip file anew in each process, which takes half a second, also at each start of a stateful query. In this
-home there is no such file.
+Spark puts `python/lib/pyspark.zip` of its home first in the path of every Python process that it starts. Python
+compiles modules of a zip file anew in each process, which takes half a second, also at each start of a stateful query.
+In this home there is no such file.
 """
 
 from __future__ import annotations

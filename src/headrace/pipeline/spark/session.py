@@ -55,6 +55,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+LOCAL_FILES = "org.apache.hadoop.fs.LocalFileSystem"
 BOOTSTRAP_KEY = "spark.headrace.bootstrap"
 DATA_DIR_KEY = "spark.headrace.data_dir"
 
@@ -162,9 +163,12 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         # State that outgrows memory, and checkpoints that write what changed rather than everything.
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # Spark's usual way to write a checkpoint's file starts a process or two for it, as for `chmod`: a small batch
+        # Spark's usual way to write a checkpoint's file starts several processes for it, as for `chmod`: a small batch
         # would spend half of its time on that. Both write a temporary file and rename it.
+        # Hive, whose classes come with Spark, would otherwise provide the local files, and renames nothing to a file
+        # that exists: the state of a batch that runs again would mix with that of its first run.
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+        "spark.hadoop.fs.file.impl": LOCAL_FILES,
         # The batches of a stream are alike: adaptive planning of each batch costs more than it gains.
         "spark.sql.adaptive.streaming.stateless.enabled": "false",
         "spark.python.authenticate.socketTimeout": f"{SOCKET_PATIENCE_S}s",

@@ -1,0 +1,83 @@
+"""A process with a job for each of these operators, to be killed.
+
+    python -m tests.faults.operator_jobs BOOTSTRAP FOLDER EVENTS QUERIES
+
+Their output depends on the rows alone, not on batches: it is that of the same operator on bounded rows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from headrace import operators as op
+from headrace.testing.faults import kill_as_environment_says
+from tests.pipeline.journal_sink import Journal
+
+EVENTS = "id STRING, user STRING, n INT, text STRING, at TIMESTAMP"
+QUERIES = "id STRING, query STRING, at TIMESTAMP"
+
+
+def pattern(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    matches = op.MatchRecognize("""
+        PARTITION BY user ORDER BY at
+        MEASURES FIRST(low.n) AS first, COUNT(low.n) AS lows, high.n AS last, MATCH_NUMBER() AS number
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+        PATTERN (low+ high) WITHIN INTERVAL '5' MINUTE
+        DEFINE low AS n % 5 < 3, high AS n % 5 = 4""")
+    return events.transform(matches)
+
+
+def absence(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    beats = events.where("n % 3 = 1")
+    silent = op.Absence(of=beats, on="user", within="10 seconds", time="at", other_time="at")
+    return events.where("n % 3 = 0").transform(silent).select("id", "user")
+
+
+def search(events: DataFrame, queries: DataFrame) -> DataFrame:
+    hits = op.SearchQueries(queries, text="text", key="id", time="at", query_time="at", score=False)
+    return events.transform(hits).select("id", "id_query")
+
+
+def seen(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    return events.transform(op.Seen(key="user", keys_max=1_000, error=1e-6)).select("user")
+
+
+OPERATORS: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
+    each.__name__: each for each in (pattern, absence, search, seen)
+}
+
+
+def journal(folder: Path, name: str) -> Path:
+    return folder / f"{name}.db"
+
+
+def main(bootstrap: str, folder: Path, events_topic: str, queries_topic: str) -> None:
+    from headrace.pipeline import Job, read_topic, session
+
+    kill_as_environment_says()
+    spark = session("operators", master="local[2]", bootstrap=bootstrap, data_dir=folder / "data")
+
+    def read(topic: str, schema: str) -> DataFrame:
+        rows = read_topic(spark, topic, schema=schema, event_time="at", watermark="10 seconds")
+        return rows.select(*(column.split()[0] for column in schema.split(", ")))
+
+    running = [
+        Job(
+            f"{events_topic}-{name}",
+            operator(read(events_topic, EVENTS), read(queries_topic, QUERIES)),
+            Journal(journal(folder, name)),
+            mode="batch",
+        ).start()
+        for name, operator in OPERATORS.items()
+    ]
+    for job in running:
+        job.wait()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4])

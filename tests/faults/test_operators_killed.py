@@ -1,0 +1,99 @@
+"""`kill -9` of a driver with patterns, absence, stored queries and seen keys: no row is lost, none comes twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headrace.kafka.cluster import Cluster
+from headrace.testing.faults import KILL_VARIABLE
+from tests.compatibility.topic_contents import write
+from tests.faults.operator_jobs import EVENTS, OPERATORS, QUERIES, journal
+from tests.faults.sink_jobs import ordered
+from tests.pipeline.journal_sink import rows_in
+
+COUNT = 300
+ROWS_PER_BATCH = 50
+RUN_S_MAX = 400.0
+WORDS = ("red", "green", "blue", "round", "square")
+
+
+def at(seconds: float) -> str:
+    return (datetime(2026, 3, 1, tzinfo=UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def event(number: int) -> dict[str, Any]:
+    text = f"{WORDS[number % 3]} {WORDS[3 + number % 2]}"
+    return {
+        "id": f"e{number}",
+        "user": f"u{number * number % 7}",
+        "n": number,
+        "text": text,
+        "at": at(number),
+    }
+
+
+EVENT_ROWS = [event(number) for number in range(COUNT)]
+QUERY_ROWS = [
+    {"id": "both", "query": "red AND round", "at": at(-10)},
+    {"id": "changed", "query": "green", "at": at(-10)},
+    {"id": "changed", "query": "blue -square", "at": at(COUNT / 2)},
+    {"id": "later", "query": '"green square"', "at": at(COUNT / 3)},
+]
+A_DAY_LATER = {"id": "end", "user": "end", "n": 3, "text": "end", "query": "nothing", "at": at(86_400)}
+"""With it the watermark passes all other rows."""
+
+
+def send(bootstrap: str, topic: str, rows: list[dict[str, Any]]) -> None:
+    Cluster(bootstrap, timeout_s=30).create_topic(topic, partitions=1)
+    write(bootstrap, topic, [{"value": json.dumps(row)} for row in [*rows, A_DAY_LATER]])
+
+
+def run(bootstrap: str, folder: Path, topics: tuple[str, str], **environment: str) -> int:
+    # After a restart Spark's watermark waits for a row of each source.
+    write(bootstrap, topics[1], [{"value": json.dumps(A_DAY_LATER)}])
+    command = [sys.executable, "-m", "tests.faults.operator_jobs", bootstrap, str(folder), *topics]
+    limit = {"HEADRACE_PIPELINE_ROWS_PER_BATCH_MAX": str(ROWS_PER_BATCH)}
+    return subprocess.run(
+        command, env={**os.environ, **limit, **environment}, timeout=RUN_S_MAX, check=False
+    ).returncode
+
+
+def bounded(spark: SparkSession, rows: list[dict[str, Any]], schema: str) -> DataFrame:
+    texts = spark.createDataFrame([(json.dumps(row),) for row in rows], "text STRING")
+    return texts.select(F.from_json("text", schema).alias("row")).select("row.*")
+
+
+def expected(spark: SparkSession, name: str) -> list[dict[str, Any]]:
+    events, queries = bounded(spark, EVENT_ROWS, EVENTS), bounded(spark, QUERY_ROWS, QUERIES)
+    found = [row.asDict() for row in OPERATORS[name](events, queries).collect()]
+    assert found, "the test shows nothing without rows"
+    return ordered([*found, {"user": "end"}] if name == "seen" else found)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_driver_killed_between_every_two_steps_of_a_batch_changes_nothing(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    events, queries = (f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("events", "queries"))
+    send(bootstrap, events, EVENT_ROWS)
+    send(bootstrap, queries, QUERY_ROWS)
+    for point in ("before-write", "after-write", "after-commit"):
+        kill = {KILL_VARIABLE: f"{point}:2:{len(OPERATORS)}"}
+        code = run(bootstrap, tmp_path, (events, queries), **kill)
+        assert code == -signal.SIGKILL, f"it was not killed at {point}"
+    assert run(bootstrap, tmp_path, (events, queries)) == 0
+    for name in OPERATORS:
+        assert rows_in(journal(tmp_path, name)) == expected(spark, name), name
