@@ -30,6 +30,9 @@ TOP_VALUES_MIN = 1_000
 TOP_VALUES_PER_RESULT = 10
 """The number of counted values per result: a long list needs more counters to find its last values."""
 
+SAMPLED_PER_HASH = 4
+"""How many hashes are examined first for each that is kept."""
+
 TOP_RESULTS_MAX = 1_000
 """The most results of `top`."""
 
@@ -55,12 +58,25 @@ class DistinctFold(Fold):
     def merge(self, columns: Columns, starts: Ints) -> Columns:
         groups, _ = groups_of(columns[0], starts)
         hashes = np.asarray(columns[0].flatten())
+        if len(starts) == 1:
+            hashes = self._smallest(hashes)
+            groups = groups[: len(hashes)]
         order = np.lexsort((hashes, groups))
         groups, hashes = groups[order], hashes[order]
         first = is_first(groups, hashes)
         groups, hashes = groups[first], hashes[first]
         kept = ranks(groups, len(starts)) < self._hashes_max
         return [lists(groups[kept], pa.array(hashes[kept]), len(starts))]
+
+    def _smallest(self, hashes: Ints) -> Ints:
+        """Of many hashes, some that include the smallest `hashes_max` distinct ones: to sort them all takes longer."""
+        count = SAMPLED_PER_HASH * self._hashes_max
+        while count < len(hashes):
+            smallest = np.partition(hashes, count)[:count]
+            if len(np.unique(smallest)) >= self._hashes_max:
+                return smallest
+            count *= SAMPLED_PER_HASH
+        return hashes
 
     def result(self, columns: Columns) -> pa.Array:
         counts = np.asarray(columns[0].value_lengths()).astype(np.int64)

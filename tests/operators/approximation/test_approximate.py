@@ -39,6 +39,11 @@ def test_sketches_of_few_values_are_the_exact_aggregates_of_spark(spark: SparkSe
     assert sorted(found.collect()) == sorted(expected.collect())
 
 
+def test_count_of_all_rows_needs_no_column(spark: SparkSession) -> None:
+    counted = clicks(spark).transform(op.Approximate(aggregate={"rows": "count(*)"}))
+    assert [row.rows for row in counted.collect()] == [clicks(spark).count()]
+
+
 def test_sketch_columns_are_those_of_spark_and_of_datasketches(spark: SparkSession) -> None:
     aggregates = {"users": "theta_sketch(id)", "ms": "tdigest_sketch(ms)", "urls": "frequent_sketch(url)"}
     row = clicks(spark, 20_000).transform(op.Approximate(aggregate=aggregates)).collect()[0]

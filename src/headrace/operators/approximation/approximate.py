@@ -81,6 +81,8 @@ class Approximate(Operator):
         return aggregates_of(self.results)
 
     def __call__(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
         from headrace.operators.state.keys import input_columns
         from headrace.operators.state.spark import run_step
 
@@ -89,21 +91,20 @@ class Approximate(Operator):
         folds = named_folds(rows, self.aggregates, kinds, operator="Approximate")
         keys = of.fields_of(rows, self.by)
         step = RunningStep(keys=keys, folds=folds)
-        prepared = rows.select(*keyed_columns(rows, self.by, operator="Approximate"), *inputs)
+        columns = [*keyed_columns(rows, self.by, operator="Approximate"), *inputs]
+        prepared = rows.select(*columns or [F.lit(1).cast("bigint").alias(WEIGHT)])
         kept_for = of.kept_for("Approximate", keys, aggregate=self.aggregate)
         results = run_step(prepared, TotalsLift(step), step, name="approximate", kept_for=kept_for)
         return of.as_changelog(with_formulas(results, self.results, operator="Approximate"))
 
 
 def keyed_columns(rows: DataFrame, by: Sequence[str], *, operator: str) -> list[Column]:
-    """The hashes of the key, the weight of a row, and the key. Raises if rows may be retracted."""
-    from pyspark.sql import functions as F
-
+    """The hashes of the key, if there is one, and the key. Raises if rows may be retracted."""
     from headrace.operators.state.keys import hashes, key_parts
 
     require_final_rows(rows, operator=operator, field="by")
+    parts = key_parts(rows, by, operator=operator, field="by")
     return [
-        *hashes(key_parts(rows, by, operator=operator, field="by"), "h"),
-        F.lit(1).cast("bigint").alias(WEIGHT),
+        *(hashes(parts, "h") if parts else ()),
         *(column(name).alias(f"k{number}") for number, name in enumerate(by)),
     ]

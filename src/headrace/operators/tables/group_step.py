@@ -29,6 +29,7 @@ from headrace.operators.state.ids import Hashes, Ints, Mask, ids_of, segment_sta
 from headrace.operators.state.run import ids_column
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import (
+    HASHES,
     StateTable,
     column_of,
     hashes_of,
@@ -121,9 +122,12 @@ class TotalsStep(Step):
 def merge_totals(rows: pa.Table, folds: Sequence[Fold], totals: Sequence[Sequence[str]]) -> pa.Table:
     """Merge the rows of each id into one, in the order of the ids."""
     ids = ids_in(rows)
-    order = np.argsort(ids, kind="stable")
-    starts = segment_starts(ids[order])
-    ordered = rows.take(pa.array(order)).combine_chunks()
+    ordered = rows
+    if not (ids[1:] >= ids[:-1]).all():
+        order = np.argsort(ids, kind="stable")
+        ids = ids[order]
+        ordered = rows.take(pa.array(order)).combine_chunks()
+    starts = segment_starts(ids)
     merged = ordered.take(pa.array(starts)).combine_chunks()
     columns = {WEIGHT: pa.array(sums(ints_of(ordered, WEIGHT), starts))}
     for fold, names in zip(folds, totals, strict=True):
@@ -135,16 +139,22 @@ def merge_totals(rows: pa.Table, folds: Sequence[Fold], totals: Sequence[Sequenc
 
 
 class TotalsLift:
-    """Lift rows with `h1`, `h2`, `weight`, `k0`… and `a0`… (for folds that need values) to one row per group."""
+    """Lift rows with `h1`, `h2`, `weight`, `k0`… and `a0`… (for folds that need values) to one row per group.
+
+    Without hashes all rows are one group; without weights each row counts once.
+    """
 
     def __init__(self, step: TotalsStep) -> None:
         self._step = step
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         step = self._step
-        first, second = hashes_of(rows)
+        none = np.zeros(rows.num_rows, dtype=np.uint64)
+        first, second = hashes_of(rows) if HASHES[0] in rows.column_names else (none, none)
         ids = ids_of(first, second)
-        weights = ints_of(rows, WEIGHT)
+        weights = (
+            ints_of(rows, WEIGHT) if WEIGHT in rows.column_names else np.ones(rows.num_rows, dtype=np.int64)
+        )
         lifted = lift_values(step.folds, rows, weights)
         columns = [
             ids_column(ids),
