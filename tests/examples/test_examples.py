@@ -28,12 +28,6 @@ TIMEOUT_S = 600
 
 # The expected lines; the rest of the output may change.
 SHOWS: dict[str, list[str]] = {
-    "fraud_on_cards.py": ["card 4711: 2 small payments, then 899.00"],
-    "production_line.py": [
-        "press: no heartbeat within 30 seconds of 10:00:20",
-        "part-2: packed without a test, 120 s after it was cut",
-    ],
-    "trading_rule.py": ["ACME minute 3: 90 fall", "ACME minute 5: 96 back", "the price fell by 10"],
     "first_log.py": [
         "  stored at offset 4",
         "  4: bob saw /help",

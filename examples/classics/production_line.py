@@ -1,6 +1,6 @@
 """A production line: machines that stop sending heartbeats, and parts that skip a step.
 
-python examples/production_line.py
+python -m examples.classics.production_line
 
 `Absence` emits a heartbeat that no other followed in time. A row pattern finds parts that were packed without a test.
 """

@@ -1,6 +1,6 @@
 """A rule for trading: a price that falls three times or more, and then recovers half of the fall.
 
-python examples/trading_rule.py
+python -m examples.classics.trading_rule
 
 All rows of each match are shown, with the part of the pattern that each one is.
 """
