@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.folds import Fold
-from headrace.operators.portable_sketches import DigestFold, FrequentFold, ThetaFold, theta_hashes
+from headrace.operators.portable_sketches import (
+    CountMinFold,
+    DigestFold,
+    FrequentFold,
+    HllFold,
+    ThetaFold,
+    theta_hashes,
+)
 
 TIMES = np.zeros(0, dtype=np.int64)
 RANDOM = np.random.default_rng(15)
@@ -120,8 +127,96 @@ def test_bounds_of_frequent_sketch_include_the_exact_count_of_every_value() -> N
     assert sketch.get_upper_bound("no such value") <= len(values) / 48
 
 
+def hll(*parts: Any, **more: Any) -> Any:
+    return datasketches.hll_sketch.deserialize(encoded(HllFold(**more), *parts, kind=pa.int64()))
+
+
+@given(st.sets(st.integers(-(2**63), 2**63 - 1), max_size=500), st.integers(0, 500))
+def test_hll_sketch_has_the_coupons_or_registers_of_datasketches(values: set[int], cut: int) -> None:
+    listed = list(values)
+    expected = datasketches.hll_union(12)
+    one = datasketches.hll_sketch(12, datasketches.HLL_8)
+    for each in listed:
+        one.update(each)
+    expected.update(one)
+    found = hll(listed[:cut], listed[cut:], listed[:7])
+    assert found.get_estimate() == pytest.approx(expected.get_result(datasketches.HLL_8).get_estimate())
+    assert (found.lg_config_k, found.tgt_type, found.is_empty()) == (12, datasketches.HLL_8, not values)
+
+
+def test_hll_sketch_of_many_values_is_the_same_however_they_are_merged() -> None:
+    values = RANDOM.integers(-(2**63), 2**63 - 1, 20_000)
+    whole = encoded(HllFold(), values, kind=pa.int64())
+    assert encoded(HllFold(), *np.array_split(values[::-1], 200), kind=pa.int64()) == whole
+    few = values[:380]
+    assert encoded(HllFold(), few[:100], few, kind=pa.int64()) == encoded(
+        HllFold(), few[::-1], kind=pa.int64()
+    )
+
+
+def test_hll_sketches_merge_with_those_of_datasketches() -> None:
+    first, second = (RANDOM.integers(-(2**63), 2**63 - 1, 50_000) for _ in range(2))
+    theirs = datasketches.hll_sketch(12, datasketches.HLL_4)
+    for each in first.tolist():
+        theirs.update(each)
+    union = datasketches.hll_union(12)
+    for sketch in (hll(first), hll(second), theirs, hll(second[:5])):
+        union.update(sketch)
+    merged = union.get_result()
+    assert merged.get_estimate() == pytest.approx(100_000, rel=0.05)
+    assert merged.get_lower_bound(3) <= 100_000 <= merged.get_upper_bound(3)
+
+
+def test_estimates_of_hll_sketches_have_the_documented_standard_error() -> None:
+    errors = [
+        hll(RANDOM.integers(-(2**63), 2**63 - 1, 10_000), lg_registers=8).get_estimate() / 10_000 - 1
+        for _ in range(200)
+    ]
+    assert np.std(errors) == pytest.approx(1.04 / np.sqrt(256), rel=0.2)
+    assert abs(np.mean(errors)) < 3 * 1.04 / np.sqrt(256) / np.sqrt(200)
+
+
+def count_min(*parts: Any, kind: pa.DataType, **more: Any) -> Any:
+    return datasketches.count_min_sketch.deserialize(encoded(CountMinFold(**more), *parts, kind=kind))
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=40), st.integers(0, 40))
+def test_count_min_sketch_has_the_cells_of_datasketches(values: list[int | None], cut: int) -> None:
+    for kind, given_values in (
+        (pa.int64(), values),
+        (pa.string(), [None if each is None else str(each) for each in values]),
+    ):
+        expected = datasketches.count_min_sketch(5, 2_719)
+        for each in given_values:
+            if each is not None:
+                expected.update(each)
+        content = encoded(CountMinFold(), given_values[:cut], given_values[cut:], kind=kind)
+        assert content == expected.serialize()
+
+
+def test_empty_text_is_not_counted_as_in_datasketches() -> None:
+    assert count_min(["", "a", "", "a"], kind=pa.string()).total_weight == 2
+
+
+def test_count_min_sketches_merge_and_have_the_documented_error() -> None:
+    values = RANDOM.zipf(1.2, 200_000) % 100_000
+    exact = Counter(values.tolist())
+    sketch = count_min(values[:120_000], kind=pa.int64(), width=100)
+    sketch.merge(count_min(values[120_000:], kind=pa.int64(), width=100))
+    errors = np.array([sketch.get_estimate(value) - count for value, count in exact.items()])
+    assert sketch.get_relative_error() == pytest.approx(np.e / 100)
+    assert errors.min() >= 0
+    # The bound holds for a value with a probability of 99 %.
+    assert (errors <= np.e / 100 * len(values)).mean() > 0.99
+    assert errors.max() > 0, "the test shows nothing if no two values share a cell"
+
+
 def test_sketch_without_values_is_an_empty_sketch() -> None:
     assert theta([]).is_empty()
     assert theta([None]).is_empty()
     assert datasketches.tdigest_double.deserialize(encoded(DigestFold(), [], kind=pa.float64())).is_empty()
     assert frequent([]).is_empty()
+    assert hll([]).is_empty()
+    assert hll([None]).is_empty()
+    assert count_min([None], kind=pa.int64()).is_empty()
+    assert count_min([], kind=pa.string()).is_empty()

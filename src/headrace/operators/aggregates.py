@@ -37,7 +37,13 @@ from headrace.operators.folds import (
 )
 from headrace.operators.operator import BadOperator, column
 from headrace.operators.ordering import is_ordered
-from headrace.operators.portable_sketches import DigestFold, FrequentFold, ThetaFold
+from headrace.operators.portable_sketches import (
+    CountMinFold,
+    DigestFold,
+    FrequentFold,
+    HllFold,
+    ThetaFold,
+)
 from headrace.operators.sketches import TOP_RESULTS_MAX, DistinctFold, PercentileFold, TopFold
 
 if TYPE_CHECKING:
@@ -47,7 +53,16 @@ COLLECT_COUNT_MAX = 1_000
 """The number of values that `collect(x)` stores per window by default, instead of `collect(x, n)`: it bounds the state.
 """
 
-SKETCHES = ("distinct", "percentile", "top", "theta_sketch", "tdigest_sketch", "frequent_sketch")
+SKETCHES = (
+    "distinct",
+    "percentile",
+    "top",
+    "theta_sketch",
+    "tdigest_sketch",
+    "frequent_sketch",
+    "hll_sketch",
+    "count_min_sketch",
+)
 COMPLETENESS = "completeness"
 COUNT_DISTINCT = "count_distinct"
 """The function of `count(distinct x)`, which only Spark and `GroupChanges` support."""
@@ -94,7 +109,7 @@ class Aggregate(Struct, frozen=True, kw_only=True):
             return f"if({is_null}, null, struct({', '.join(self.arguments)}))"
         if self.function == "frequent_sketch":
             return f"cast(({inside}) as string)"
-        if self.function in ("distinct", "theta_sketch"):
+        if self.function in ("distinct", "theta_sketch", "hll_sketch"):
             # Spark hashes values of any type. Its hash of null is not null, so null is excluded.
             return f"if(({inside}) is null, null, xxhash64({inside}))"
         return f"cast(({inside}) as double)" if self.function == "rate" else inside
@@ -479,6 +494,17 @@ def _top(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
     return TopFold(values, results=_results(aggregate, operator))
 
 
+def _count_min(aggregate: Aggregate, values: pa.DataType, operator: str) -> Fold:
+    if not (pa.types.is_integer(values) or pa.types.is_string(values)):
+        raise BadOperator(
+            operator,
+            "aggregate",
+            f"has {aggregate.text!r} of values that are {values}, not integers or texts",
+            hint=f'cast them: "count_min_sketch(cast({aggregate.arguments[0]} as string))"',
+        )
+    return CountMinFold()
+
+
 _OF_ORDERED = ("collect", "first", "last", "max", "min")
 """The aggregates of values that have an order; by value, or among values of the same time."""
 
@@ -517,4 +543,6 @@ _FOLDS: Mapping[str, Callable[[Aggregate, pa.DataType, str], Fold]] = {
     "theta_sketch": lambda aggregate, values, operator: ThetaFold(),
     "tdigest_sketch": lambda aggregate, values, operator: DigestFold(),
     "frequent_sketch": lambda aggregate, values, operator: FrequentFold(),
+    "hll_sketch": lambda aggregate, values, operator: HllFold(),
+    "count_min_sketch": _count_min,
 }

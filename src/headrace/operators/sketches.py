@@ -122,12 +122,10 @@ class PercentileFold(Fold):
         coarsest = np.maximum.reduceat(bits, starts)
         places = np.asarray(columns[1].flatten()) >> (coarsest[groups] - bits[states])
         order = np.lexsort((places, groups))
-        groups, places, counts = _summed(
-            groups[order], places[order], np.asarray(columns[2].flatten())[order]
-        )
+        groups, places, counts = summed(groups[order], places[order], np.asarray(columns[2].flatten())[order])
         extra = self._bits_too_many(groups, places, len(starts))
         if extra.any():
-            groups, places, counts = _summed(groups, places >> extra[groups], counts)
+            groups, places, counts = summed(groups, places >> extra[groups], counts)
         return [
             pa.array((coarsest + extra).astype(np.int8)),
             lists(groups, pa.array(places), len(starts)),
@@ -144,7 +142,7 @@ class PercentileFold(Fold):
         groups, places = groups[inside], places[inside]
         # Two neighbours stay distinct while the highest bit in which they differ is not dropped.
         pairs = groups[1:] == groups[:-1]
-        lengths = _bit_lengths((places[1:] ^ places[:-1])[pairs].view(np.uint64))
+        lengths = bit_lengths((places[1:] ^ places[:-1])[pairs].view(np.uint64))
         groups = groups[1:][pairs]
         lengths = lengths[np.lexsort((-lengths, groups))]
         firsts = segment_starts(groups)
@@ -205,7 +203,7 @@ class TopFold(Fold):
         groups, _ = groups_of(columns[0], starts)
         codes, words = _coded(columns[0].flatten())
         order = np.lexsort((codes, groups))
-        groups, codes, counts = _summed(groups[order], codes[order], np.asarray(columns[1].flatten())[order])
+        groups, codes, counts = summed(groups[order], codes[order], np.asarray(columns[1].flatten())[order])
         order = np.lexsort((codes, -counts, groups))
         groups, codes, counts = groups[order], codes[order], counts[order]
         reduced = self._first_too_many(groups, counts, len(starts))
@@ -231,7 +229,7 @@ class TopFold(Fold):
         return lists(groups[shown], pa.StructArray.from_arrays(inside, fields=fields), count)
 
 
-def _summed(groups: Ints, keys: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
+def summed(groups: Ints, keys: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
     """Sorted elements, with those of the same group and key merged."""
     firsts = segment_starts(groups, keys)
     if len(firsts) == len(groups):
@@ -274,7 +272,7 @@ def numbers_of_buckets(places: Ints, bits: Ints) -> Floats:
     return _numbers(middle)
 
 
-def _bit_lengths(bits: npt.NDArray[np.uint64]) -> Ints:
+def bit_lengths(bits: npt.NDArray[np.uint64]) -> Ints:
     """The bit length of each number, from the exponents of its 32-bit halves, which are exact as floats."""
     high, low = (bits >> np.uint64(32)).astype(np.float64), (bits & np.uint64(2**32 - 1)).astype(np.float64)
     return np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)

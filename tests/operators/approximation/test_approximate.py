@@ -64,6 +64,27 @@ def test_sketch_columns_are_those_of_spark_and_of_datasketches(spark: SparkSessi
     assert len(set(sketch) & set(theirs)) >= 4_096
 
 
+def test_count_min_and_hll_columns_are_those_of_spark_and_of_datasketches(spark: SparkSession) -> None:
+    aggregates = {"ids": "hll_sketch(id)", "urls": "count_min_sketch(url)", "users": "count_min_sketch(user)"}
+    row = clicks(spark, 20_000).transform(op.Approximate(aggregate=aggregates)).collect()[0]
+    assert datasketches.count_min_sketch.deserialize(bytes(row.urls)).get_estimate("/100") == 201
+    assert datasketches.count_min_sketch.deserialize(bytes(row.users)).total_weight == 20_000
+    merged = spark.createDataFrame([(row.ids,)], "ids binary").selectExpr("hll_sketch_estimate(ids)")
+    assert merged.collect()[0][0] == pytest.approx(20_000, rel=0.05)
+    spark_sketch = clicks(spark, 20_000).selectExpr("hll_sketch_agg(xxhash64(id))").collect()[0][0]
+    both = datasketches.hll_union(12)
+    for each in (row.ids, spark_sketch):
+        both.update(datasketches.hll_sketch.deserialize(bytes(each)))
+    # The same hashes: the union has no more values than each.
+    ours = datasketches.hll_sketch.deserialize(bytes(row.ids))
+    assert both.get_result().get_estimate() == pytest.approx(ours.get_estimate())
+
+
+def test_count_min_sketch_of_other_values_than_integers_and_texts_is_rejected(spark: SparkSession) -> None:
+    with pytest.raises(op.BadOperator, match="double, not integers or texts"):
+        clicks(spark, 10).transform(op.Approximate(aggregate={"n": "count_min_sketch(cast(id as double))"}))
+
+
 @pytest.mark.parametrize(
     ("create", "field"),
     [

@@ -42,8 +42,9 @@ class Approximate(Operator):
     micro-batch. Bounded rows give the last results of a stream.
 
     by          the columns of the key; empty for one result of all rows
-    aggregate   results by name: distinct(x), percentile(x, 0.99), top(x, 10); theta_sketch(x), tdigest_sketch(x) and
-                frequent_sketch(x) as bytes for Apache DataSketches; count, sum, avg, min, max and stddev
+    aggregate   results by name: distinct(x), percentile(x, 0.99), top(x, 10); theta_sketch(x), hll_sketch(x),
+                tdigest_sketch(x), frequent_sketch(x) and count_min_sketch(x) as bytes for Apache DataSketches; count,
+                sum, avg, min, max and stddev
 
     Rows that are retracted can't be removed from a sketch, so a changelog is rejected: `GroupChanges` applies
     retractions.
