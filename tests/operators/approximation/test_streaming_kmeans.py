@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pyspark.mllib.clustering import StreamingKMeansModel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from headrace import operators as op
 from headrace.operators.approximation.clusters import Clusters, moved
+from headrace.operators.state.spark import BUCKETS_SETTING
+from tests.operators.streams import Stream
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def few_buckets(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(BUCKETS_SETTING, "2")
+    yield
+    spark.conf.unset(BUCKETS_SETTING)
 
 
 def trips(spark: SparkSession, points: list[tuple[Any, Any]]) -> DataFrame:
@@ -43,6 +55,21 @@ def test_model_is_a_table_and_rows_with_bad_features_are_skipped(spark: SparkSes
     assert model.columns == ["cluster", "centre", "weight", "op"]
     found = sorted((row.centre, row.weight, row.op) for row in model.collect())
     assert found == [([1.0, 2.0], 2.0, "+"), ([50.0, 60.0], 1.0, "+")]
+
+
+def test_rows_with_bad_features_of_a_stream_are_counted(
+    spark: SparkSession, tmp_path: Path, few_buckets: None
+) -> None:
+    features = {1: math.nan, 2: math.inf, 3: -math.inf, 4: 1e200}
+    chosen = F.coalesce(
+        F.create_map(*map(F.lit, chain(*features.items())))[F.col("ms").cast("int")], F.lit(5.0)
+    )
+    clusters = op.StreamingKMeans(k=3, features="feature")
+    stream = Stream(spark, tmp_path, lambda rows: rows.withColumn("feature", chosen).transform(clusters))
+    found = stream.send([("a", 0, number) for number in (1, 2, 3, 4, 9, 9)])
+    assert [(row["centre"], row["weight"], row["op"]) for row in found] == [([5.0], 2.0, "+")]
+    counts = [metrics for each in stream.progress for metrics in each["observedMetrics"].values()]
+    assert sum(each.get("bad_feature", 0) for each in counts) == 4
 
 
 def test_half_life_in_event_time_weighs_older_rows_less(spark: SparkSession) -> None:

@@ -71,6 +71,12 @@ def test_bounded_rows_give_what_the_stream_gives(spark: SparkSession) -> None:
     ]
 
 
+def test_rows_without_a_key_are_a_partition_and_rows_without_a_time_are_skipped(spark: SparkSession) -> None:
+    rows = bounded(spark, [(None, 1, 9), (None, 2, 5), ("a", 3, 1), (None, 4, 6), (None, None, 7)])
+    found = rows.transform(op.MatchRecognize(FALL_AND_RISE)).collect()
+    assert [_shown(row.asDict()) for row in found] == [(None, 1.0, 4.0, 9, 5, 3, 1)]
+
+
 def test_bounded_rows_have_any_order(spark: SparkSession) -> None:
     rows = spark.sql("select * from values (1, 'x', 2.5D), (1, 'y', 1.5D), (null, 'z', 3D) as t(n, name, v)")
     text = "ORDER BY n {} MEASURES array_agg(name) AS names PATTERN (A*)"

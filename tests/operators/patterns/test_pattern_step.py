@@ -115,6 +115,19 @@ def test_step_continues_from_the_state_in_the_middle_of_a_match(restart_after: i
     assert found == [{"k": "x", "all": [1, 1, 2], "n": 1}, {"k": "x", "all": [1, 1, 2], "n": 2}]
 
 
+@pytest.mark.slow
+def test_match_of_a_million_rows_may_arrive_in_many_batches() -> None:
+    run = run_of(
+        "COUNT(*) AS n, SUM(A.v) AS total PATTERN (A+ B) DEFINE A AS v = 1, B AS v = 2", rows_max=2_000_000
+    )
+    size = 250_000
+    for start in range(0, 1_000_000, size):
+        rows = [row(at, 2 if at == 999_999 else 1) for at in range(start, start + size)]
+        assert run.send(rows, start * SECOND_US) == []
+    assert run.send([], 1_000_001 * SECOND_US) == [{"k": "x", "n": 1_000_000, "total": 999_999}]
+    assert run.state.all_rows().num_rows == 0
+
+
 def test_later_columns_of_the_order_decide_between_rows_of_equal_time() -> None:
     run = PatternRun(
         "ORDER BY t, v DESC NULLS FIRST MEASURES ARRAY_AGG(v) AS all PATTERN (A+)", COLUMNS, "t", rows_max=9
