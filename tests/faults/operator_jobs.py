@@ -2,7 +2,9 @@
 
     python -m tests.faults.operator_jobs BOOTSTRAP FOLDER EVENTS QUERIES
 
-Their output depends on the rows alone, not on batches: it is that of the same operator on bounded rows.
+The output of most depends on the rows alone, not on batches: it is that of the same operator on bounded rows. Those of
+`IMMEDIATE` emit it with the batch of a row, the others when the watermark has passed. That of `BY_BATCH` depends on
+batches.
 """
 
 from __future__ import annotations
@@ -46,8 +48,32 @@ def seen(events: DataFrame, _queries: DataFrame) -> DataFrame:
     return events.transform(op.Seen(key="user", keys_max=1_000, error=1e-6)).select("user")
 
 
+def approximate(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    sketches = {"texts": "distinct(text)", "median": "percentile(n, 0.5)", "ids": "hll_sketch(id)"}
+    found = events.transform(op.Approximate(by="user", aggregate=sketches))
+    return found.selectExpr("user", "texts", "median", "hex(ids) as ids", "op")
+
+
+def top(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    return events.transform(op.TopN(3, of="user"))
+
+
+def sample(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    return events.select("id", "user", "n").transform(op.Sample(4, by="user"))
+
+
+def frequency(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    return events.select("id", "user").transform(op.Frequency(of="user"))
+
+
+def clusters(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    return events.transform(op.StreamingKMeans(k=3, features="n"))
+
+
+IMMEDIATE = (seen, approximate, top, sample)
+BY_BATCH = (frequency, clusters)
 OPERATORS: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
-    each.__name__: each for each in (pattern, absence, search, seen)
+    each.__name__: each for each in (pattern, absence, search, *IMMEDIATE, *BY_BATCH)
 }
 
 

@@ -147,7 +147,13 @@ def table_join(rows: DataFrame, table: DataFrame) -> DataFrame:
 
 
 def approximate(rows: DataFrame, table: DataFrame) -> DataFrame:
-    aggregates = {"n": "distinct(n)", "middle": "percentile(n, 0.5)", "sketch": "theta_sketch(n)"}
+    aggregates = {
+        "n": "distinct(n)",
+        "middle": "percentile(n, 0.5)",
+        "sketch": "theta_sketch(n)",
+        "hll": "hll_sketch(n)",
+        "counts": "count_min_sketch(n)",
+    }
     return rows.transform(op.Approximate(by="user", aggregate=aggregates))
 
 
