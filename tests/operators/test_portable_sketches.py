@@ -144,6 +144,18 @@ def test_hll_sketch_has_the_coupons_or_registers_of_datasketches(values: set[int
     assert (found.lg_config_k, found.tgt_type, found.is_empty()) == (12, datasketches.HLL_8, not values)
 
 
+@pytest.mark.parametrize("count", [8, 24, 25, 192, 193, 384])
+def test_hll_sketch_of_few_values_is_a_set_as_large_as_that_of_datasketches(count: int) -> None:
+    expected = datasketches.hll_sketch(12, datasketches.HLL_8)
+    for value in range(count):
+        expected.update(value)
+    content = encoded(HllFold(), list(range(count)), kind=pa.int64())
+    theirs = expected.serialize_compact()
+    assert (content[:12], len(content)) == (theirs[:12], len(theirs))
+    coupons, expected_coupons = (np.frombuffer(each[12:], "<u4") for each in (content, theirs))
+    assert sorted(coupons) == sorted(expected_coupons)
+
+
 def test_hll_sketch_of_many_values_is_the_same_however_they_are_merged() -> None:
     values = RANDOM.integers(-(2**63), 2**63 - 1, 20_000)
     whole = encoded(HllFold(), values, kind=pa.int64())
@@ -165,6 +177,18 @@ def test_hll_sketches_merge_with_those_of_datasketches() -> None:
     merged = union.get_result()
     assert merged.get_estimate() == pytest.approx(100_000, rel=0.05)
     assert merged.get_lower_bound(3) <= 100_000 <= merged.get_upper_bound(3)
+
+
+@pytest.mark.parametrize("count", [1, 24, 25, 383, 384, 385])
+def test_hll_sketch_may_be_updated_further_by_datasketches(count: int) -> None:
+    values = list(range(20_000))
+    sketch, expected = hll(values[:count]), datasketches.hll_sketch(12, datasketches.HLL_8)
+    for value in values[count:]:
+        sketch.update(value)
+    for value in values:
+        expected.update(value)
+    assert sketch.get_estimate() == pytest.approx(20_000, rel=0.05)
+    assert sketch.get_updatable_serialization_bytes() == expected.get_updatable_serialization_bytes()
 
 
 def test_estimates_of_hll_sketches_have_the_documented_standard_error() -> None:

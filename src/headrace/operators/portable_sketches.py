@@ -237,7 +237,8 @@ class HllFold(Fold):
         if len(coupons) == 0:
             return struct.pack("<8B", 2, *head, 3, _HLL_COMPACT | _HLL_EMPTY, 0, _HLL_SET & ~1)
         if not has_registers:
-            lg_size = max(5, (4 * len(coupons) // 3).bit_length())
+            # The smallest hash table that is at most three quarters full. A larger one would never become registers.
+            lg_size = max(5, ((4 * len(coupons) - 1) // 3).bit_length())
             start = struct.pack("<8BI", 3, *head, lg_size, _HLL_COMPACT, 0, _HLL_SET, len(coupons))
             return start + coupons.astype("<i4").tobytes()
         bits = coupons.view(np.uint32)
