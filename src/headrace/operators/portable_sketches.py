@@ -217,7 +217,8 @@ class HllFold(Fold):
             return self.empty(0)
         groups, _ = groups_of(columns[1], starts)
         coupons = np.asarray(columns[1].flatten()).view(np.uint32).astype(np.int64)
-        groups, coupons = np.divmod(np.unique(groups << 32 | coupons), 2**32)
+        distinct = np.sort(groups << 32 | coupons)  # np.unique takes far longer
+        groups, coupons = np.divmod(distinct[is_first(distinct)], 2**32)
         counts = np.bincount(groups, minlength=len(starts))
         is_full = np.logical_or.reduceat(np.asarray(columns[0]), starts) | (counts > self._coupons_max)
         values, addresses = coupons >> _HLL_ADDRESS_BITS, coupons & (2**_HLL_ADDRESS_BITS - 1)
