@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from headrace.operators.folds import Columns
-from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains, ids_of, mixed
+from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains, distinct, ids_of, mixed
 from headrace.operators.state.run import COLUMN, LABEL, ids_column
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import StateTable, hashes_of, ids_in, state_schema
@@ -121,12 +121,12 @@ class ComparisonStep(Step):
         )
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
-        ids = np.unique(np.concatenate([ids_in(rows), table.due("due_us", time.watermark_us)]))
+        ids = distinct(np.concatenate([ids_in(rows), table.due("due_us", time.watermark_us)]))
         kept = table.take(ids).combine_chunks()
         slots = Comparisons(self, ids, kept, rows.combine_chunks(), time)
         after = slots.kept()
         deleted = ids_in(kept)
-        deleted = np.unique(deleted[~contains(np.unique(ids_in(after)), deleted)])
+        deleted = distinct(deleted[~contains(distinct(ids_in(after)), deleted)])
         return StepResult(rows=after, deleted=deleted, output=slots.output(), late_rows=slots.late_rows)
 
 

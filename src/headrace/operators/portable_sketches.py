@@ -31,7 +31,7 @@ from headrace.operators.sketches import (
     numbers_of_buckets,
     summed,
 )
-from headrace.operators.state.ids import Hashes, Ints, is_first
+from headrace.operators.state.ids import Hashes, Ints, distinct, is_first
 
 THETA_ENTRIES_MAX = 4_096
 """The number of hashes of a theta sketch, 32 KiB: smaller counts are exact, larger ones have a standard error of
@@ -217,8 +217,7 @@ class HllFold(Fold):
             return self.empty(0)
         groups, _ = groups_of(columns[1], starts)
         coupons = np.asarray(columns[1].flatten()).view(np.uint32).astype(np.int64)
-        distinct = np.sort(groups << 32 | coupons)  # np.unique takes far longer
-        groups, coupons = np.divmod(distinct[is_first(distinct)], 2**32)
+        groups, coupons = np.divmod(distinct(groups << 32 | coupons), 2**32)
         counts = np.bincount(groups, minlength=len(starts))
         is_full = np.logical_or.reduceat(np.asarray(columns[0]), starts) | (counts > self._coupons_max)
         values, addresses = coupons >> _HLL_ADDRESS_BITS, coupons & (2**_HLL_ADDRESS_BITS - 1)

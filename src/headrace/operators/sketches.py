@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.operators.folds import Columns, Floats, Fold, groups_of, lists, offsets, ranks
-from headrace.operators.state.ids import Ints, is_first, segment_starts
+from headrace.operators.state.ids import Ints, distinct, is_first, segment_starts
 
 DISTINCT_HASHES_MAX = 2_048
 """The number of hashes of a distinct count, 16 KiB: smaller counts are exact, larger ones have a standard error of
@@ -73,7 +73,7 @@ class DistinctFold(Fold):
         count = SAMPLED_PER_HASH * self._hashes_max
         while count < len(hashes):
             smallest = np.partition(hashes, count)[:count]
-            if len(np.unique(smallest)) >= self._hashes_max:
+            if len(distinct(smallest)) >= self._hashes_max:
                 return smallest
             count *= SAMPLED_PER_HASH
         return hashes

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.operators.state.ids import contains, ids_of, is_first, mixed, ranges, segment_starts
+from headrace.operators.state.ids import contains, distinct, ids_of, is_first, mixed, ranges, segment_starts
 
 hashes = st.integers(0, 2**64 - 1)
 
@@ -62,3 +62,11 @@ def test_contains_finds_exactly_the_ids_that_are_there(there: set[int], wanted: 
     sorted_ids = np.array(sorted(there), dtype=np.complex128)
     found = contains(sorted_ids, np.array(wanted, dtype=np.complex128))
     assert found.tolist() == [each in there for each in wanted]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(-3, 3)))
+def test_distinct_values_are_sorted_and_there_once(values: list[int]) -> None:
+    assert distinct(np.array(values, dtype=np.int64)).tolist() == sorted(set(values))
+    as_ids = np.array([complex(value, -value) for value in values], dtype=np.complex128)
+    assert distinct(as_ids).tolist() == [complex(value, -value) for value in sorted(set(values))]

@@ -19,7 +19,7 @@ from headrace.operators.approximation.rows_with_keys import (
     key_hashes,
     row_fields,
 )
-from headrace.operators.state.ids import Ids, Ints, Mask, mixed
+from headrace.operators.state.ids import Ids, Ints, Mask, distinct, mixed
 from headrace.operators.state.run import ids_column
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import StateTable, column_of, ids_in, state_schema
@@ -105,7 +105,7 @@ class BloomStep(Step):
 
     def _changed(self, touched: Ids, blocks: npt.NDArray[np.uint8], block: Ints, was_there: Mask) -> pa.Table:
         """The blocks of new keys."""
-        changed = np.unique(block[~was_there])
+        changed = distinct(block[~was_there])
         content = pa.py_buffer(np.ascontiguousarray(blocks[changed]))
         bits = pa.Array.from_buffers(_KIND, len(changed), [None, content])
         return pa.table([ids_column(touched[changed]), bits], schema=self.state_schema)

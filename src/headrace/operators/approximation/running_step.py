@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace.operators.folds import Columns, ranks
 from headrace.operators.ordering import differ
 from headrace.operators.sketches import TOP_RESULTS_MAX, TopFold
-from headrace.operators.state.ids import Ints, Mask
+from headrace.operators.state.ids import Ints, Mask, distinct
 from headrace.operators.state.step import StepResult, StepTime
 from headrace.operators.state.table import StateTable, column_of, ids_in
 from headrace.operators.tables.group_step import TotalsStep, group_changes, merge_totals
@@ -25,7 +25,7 @@ class RunningStep(TotalsStep):
     """The input is that of totals. Rows are never retracted, so any fold will do."""
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
-        ids = np.unique(ids_in(rows))
+        ids = distinct(ids_in(rows))
         if len(ids) == 0:
             return self.unchanged()
         before = table.take(ids)

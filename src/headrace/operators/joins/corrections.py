@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.operators.state.ids import Ids, Ints, Mask, contains, ids_of, mixed
+from headrace.operators.state.ids import Ids, Ints, Mask, contains, distinct, ids_of, mixed
 from headrace.operators.state.table import StateTable, column_of, hashes_of, ids_in, ints_of, with_column
 from headrace.operators.tables.weighted import take_keys
 
@@ -34,8 +34,8 @@ def emitted_ids(rows: pa.Table) -> Ids:
 
 def emitted_rows(table: StateTable, changes: pa.Table) -> pa.Table:
     """The stored rows of the keys that changed."""
-    found = take_keys(table, np.unique(emitted_ids(changes).real))
-    owners = np.unique(ids_of(*hashes_of(changes)))
+    found = take_keys(table, distinct(emitted_ids(changes).real))
+    owners = distinct(ids_of(*hashes_of(changes)))
     return found.filter(pa.array(contains(owners, ids_of(*hashes_of(found))))).combine_chunks()
 
 
@@ -67,11 +67,11 @@ class Corrections:
 
     def stored(self, table: StateTable, emitted: pa.Table, watermark_us: int) -> tuple[pa.Table, Ids]:
         """The new rows of the state after these rows were emitted, and the ids that they replace."""
-        ids = np.unique(np.concatenate([ids_in(emitted), ids_in(self.retracted)]))
+        ids = distinct(np.concatenate([ids_in(emitted), ids_in(self.retracted)]))
         same = self._before.filter(pa.array(~self._is_changed))
         known = pa.concat_tables([same, self.added])
         known = known.filter(pa.array(contains(ids, ids_in(known))))
-        others = table.take(ids[~contains(np.unique(ids_in(known)), ids)])
+        others = table.take(ids[~contains(distinct(ids_in(known)), ids)])
         replaced = np.concatenate([ids_in(known), ids_in(others)])
         rows = pa.concat_tables([known, others, emitted]).combine_chunks()
         return rows.filter(pa.array(ints_of(rows, "due_us") > watermark_us)), replaced

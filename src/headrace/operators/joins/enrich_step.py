@@ -24,7 +24,7 @@ from headrace.operators.joins.corrections import (
     emitted_rows,
     with_entries,
 )
-from headrace.operators.state.ids import Ids, Ints, contains, ids_of, mixed
+from headrace.operators.state.ids import Ids, Ints, contains, distinct, ids_of, mixed
 from headrace.operators.state.run import COLUMN, LABEL, NEVER, ids_column
 from headrace.operators.state.step import BEGINNING_US, Step, StepResult, StepTime
 from headrace.operators.state.table import (
@@ -179,9 +179,9 @@ class Matches:
         self._expired = ids_in(_only(due, Kept.EMITTED))
         due = due.filter(pa.array(ints_of(due, "kept") != Kept.EMITTED))
         no_more_early = _only(due, Kept.EARLY)
-        self._changed = np.unique(np.concatenate([owners_of(changes), owners_of(_only(due, Kept.VERSION))]))
+        self._changed = distinct(np.concatenate([owners_of(changes), owners_of(_only(due, Kept.VERSION))]))
         touched = pa.concat_tables([each.select(HASHES) for each in (changes, ready, due)])
-        self._owners = np.unique(owners_of(touched))
+        self._owners = distinct(owners_of(touched))
         self._versions_before = table.take(self._owners)
         self._without_before = self._without_entry(touched)
         self._versions = self._merged(changes)
@@ -199,7 +199,7 @@ class Matches:
         """The rows of these keys that wait for an entry."""
         if self._rules.wait_us is None:
             return self._step.state_schema.empty_table()
-        return self._table.take(np.unique(_without_entry_ids(touched)))
+        return self._table.take(distinct(_without_entry_ids(touched)))
 
     def _merged(self, changes: pa.Table) -> pa.Table:
         """One version per owner and time, or one per owner if rows get the newest entry."""
@@ -264,7 +264,7 @@ class Matches:
 
     def _keep(self, early: pa.Table, no_more_early: Ids) -> None:
         without, moved = self._kept_without_entry()
-        with_early = self._table.take(np.unique(ids_in(early)))
+        with_early = self._table.take(distinct(ids_in(early)))
         emitted, replaced = self._kept_emitted()
         kept = [self._kept_versions(), with_early, early, without, emitted]
         self.kept = pa.concat_tables(kept).combine_chunks()
@@ -278,7 +278,7 @@ class Matches:
                 replaced,
             ]
         )
-        self.deleted = np.unique(before[~contains(np.unique(ids_in(self.kept)), before)])
+        self.deleted = distinct(before[~contains(distinct(ids_in(self.kept)), before)])
 
     def _kept_versions(self) -> pa.Table:
         """The versions that rows may still need, of the keys whose versions change in this step."""
@@ -313,7 +313,7 @@ class Matches:
         if self._rules.wait_us is None:
             return self._step.state_schema.empty_table(), ids[:0]
         is_new = np.arange(len(ids)) >= self._without_before.num_rows
-        moved = np.unique(ids[is_new != self._is_done])
+        moved = distinct(ids[is_new != self._is_done])
         is_kept = ~self._is_done & contains(moved, ids)
         due_us = ints_of(self._rows, "time") + self._rules.wait_us + 1
         kept = self._step.state_rows(self._rows, Kept.WITHOUT_ENTRY, ids, due_us)

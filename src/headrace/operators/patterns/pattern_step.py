@@ -23,7 +23,7 @@ from headrace.operators.patterns.binding import Bound, walk
 from headrace.operators.patterns.matching import Found, Matcher, Rows, Rules
 from headrace.operators.patterns.measures import Entries, in_type, measured
 from headrace.operators.patterns.row_columns import RowColumns
-from headrace.operators.state.ids import Hashes, Ids, Ints, contains, ids_of, segment_starts
+from headrace.operators.state.ids import Hashes, Ids, Ints, contains, distinct, ids_of, segment_starts
 from headrace.operators.state.run import COLUMN, ID, LABEL, NEVER, distinct_ids, ids_column
 from headrace.operators.state.step import BEGINNING_US, END_US, Step, StepResult, StepTime
 from headrace.operators.state.table import StateTable, column_of, hashes_of, ids_in, ints_of, state_schema
@@ -142,7 +142,7 @@ class PatternStep(Step):
         if self.shape.keeps_late and late.num_rows:
             counts["late"] = self._late(late, time)
         touched, _places = distinct_ids(rows.column(ID))
-        ids = np.unique(np.concatenate([touched, table.due("due_us", time.watermark_us)]))
+        ids = distinct(np.concatenate([touched, table.due("due_us", time.watermark_us)]))
         if len(ids) == 0:
             return self.unchanged(**counts)
         kept = table.take(ids)

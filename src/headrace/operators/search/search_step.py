@@ -25,7 +25,7 @@ from headrace.operators.search.matcher import Hits, Matcher
 from headrace.operators.search.query import Field
 from headrace.operators.search.rate_limit import HitCount
 from headrace.operators.search.stored_queries import StoredQueries, fingerprints, owners_of, stored_queries
-from headrace.operators.state.ids import Ids, Ints, contains, ids_of, is_first, mixed
+from headrace.operators.state.ids import Ids, Ints, contains, distinct, ids_of, is_first, mixed
 from headrace.operators.state.run import COLUMN, ID, LABEL, NEVER, TOMBSTONE, ids_column
 from headrace.operators.state.step import BEGINNING_US, Step, StepResult, StepTime
 from headrace.operators.state.table import (
@@ -196,7 +196,7 @@ class Search:
         due = self._due()
         waited = _only(due, Kept.EARLY)
         ready = pa.concat_tables([waited, documents.filter(pa.array(~is_early))]).combine_chunks()
-        changed = np.unique(np.concatenate([owners_of(changes), owners_of(_only(due, Kept.VERSION))]))
+        changed = distinct(np.concatenate([owners_of(changes), owners_of(_only(due, Kept.VERSION))]))
         token = table.take(TOKEN_ID)
         self._token = column_of(token, "token")[0].as_py() if token.num_rows else ""
         self._shard = _shard_of(token, changes, documents, waited)
@@ -275,13 +275,13 @@ class Search:
 
     def _query_rows(self, stored: StoredQueries, numbers: Ints) -> pa.Table:
         """The state rows of these queries, one for each."""
-        distinct, which = np.unique(numbers, return_inverse=True)
-        owners = np.unique(stored.owners(distinct))
-        unchanged = owners[~contains(np.unique(owners_of(self._versions)), owners)]
+        numbers, which = np.unique(numbers, return_inverse=True)
+        owners = distinct(stored.owners(numbers))
+        unchanged = owners[~contains(distinct(owners_of(self._versions)), owners)]
         rows = pa.concat_tables([self._versions, _only(self._table.take(unchanged), Kept.VERSION)])
         prints = fingerprints(rows)
         order = np.argsort(prints)
-        places = order[np.searchsorted(prints[order], stored.prints(distinct))]
+        places = order[np.searchsorted(prints[order], stored.prints(numbers))]
         return rows.take(pa.array(places[which])).combine_chunks()
 
     def _suppressed(self, queries: pa.Table, times_us: Ints, per_us: int) -> Ints:
@@ -290,7 +290,7 @@ class Search:
         Hits are in the order of the documents, which are in the order of their time.
         """
         owners = owners_of(queries)
-        counted = self._table.take(count_ids(np.unique(owners)))
+        counted = self._table.take(count_ids(distinct(owners)))
         names = ("time", "count", "suppressed")
         for owner, *numbers in zip(
             count_ids(ids_in(counted)).tolist(),
@@ -341,13 +341,13 @@ class Search:
 
     def _keep(self, changed: Ids, early: pa.Table, waited: Ids, token: pa.Table) -> None:
         versions = self._kept_versions()
-        forgotten = changed[~contains(np.unique(owners_of(versions)), changed)]
-        with_early = self._table.take(np.unique(ids_in(early)))
+        forgotten = changed[~contains(distinct(owners_of(versions)), changed)]
+        with_early = self._table.take(distinct(ids_in(early)))
         counts = self._kept_counts(forgotten)
         self.kept = pa.concat_tables([versions, with_early, early, counts, token]).combine_chunks()
         gone = [changed, waited, count_ids(forgotten) if self._rules.per_us else forgotten]
         gone_ids = np.concatenate(gone)
-        self.deleted = np.unique(gone_ids[~contains(np.unique(ids_in(self.kept)), gone_ids)])
+        self.deleted = distinct(gone_ids[~contains(distinct(ids_in(self.kept)), gone_ids)])
 
     def _kept_versions(self) -> pa.Table:
         """The versions that documents may still need, of the queries that change in this step."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headrace.operators.search.matcher import Matcher
 from headrace.operators.search.query import Field
-from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains, ids_of, mixed, ranges
+from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains, distinct, ids_of, mixed, ranges
 from headrace.operators.state.table import column_of, hashes_of, ints_of
 
 SHARDS_CACHED_MAX = 16
@@ -53,7 +53,7 @@ class StoredQueries:
         known = self._prints[self._is_alive]
         is_new = ~np.isin(prints, known)
         is_gone = ~np.isin(known, prints)
-        return np.unique(np.concatenate([owners_of(versions)[is_new], self._owners[self._is_alive][is_gone]]))
+        return distinct(np.concatenate([owners_of(versions)[is_new], self._owners[self._is_alive][is_gone]]))
 
     def replace(self, owners: Ids, versions: pa.Table) -> None:
         """Replace all versions of these owners, which are sorted."""

@@ -7,7 +7,7 @@ so sorting and searching work on one array. Among ten million keys, the odds of 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ Ids = npt.NDArray[np.complex128]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Hashes = npt.NDArray[np.uint64]
+
+Number = TypeVar("Number", bound=np.number[Any])
 
 ID_BYTES = 16
 
@@ -47,6 +49,12 @@ def is_first(*columns: npt.NDArray[Any]) -> Mask:
     first = np.ones(len(columns[0]), dtype=np.bool_)
     first[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in columns])
     return first
+
+
+def distinct(values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """The distinct values, sorted. `np.unique` has a table of hashes for it, which takes several times as long."""
+    ordered = np.sort(values)
+    return ordered[is_first(ordered)]
 
 
 def segment_starts(*columns: npt.NDArray[Any]) -> Ints:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.operators.state.ids import Hashes, Ids, Ints, contains
+from headrace.operators.state.ids import Hashes, Ids, Ints, contains, distinct
 from headrace.operators.state.run import (
     ID,
     ID_TYPE,
@@ -79,7 +79,7 @@ class StateTable:
                     ids = ids[~contains(newer.ids, ids)]
             if len(ids):
                 parts.append(ids)
-        return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.complex128)
+        return distinct(np.concatenate(parts)) if parts else np.empty(0, dtype=np.complex128)
 
     def next_due(self, column: str, after: int) -> int:
         """The earliest time in this column after the given one, or NEVER.

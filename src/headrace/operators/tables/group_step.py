@@ -25,7 +25,7 @@ from headrace.operators.folds import (
     SumFold,
 )
 from headrace.operators.ordering import differ
-from headrace.operators.state.ids import Hashes, Ints, Mask, ids_of, segment_starts
+from headrace.operators.state.ids import Hashes, Ints, Mask, distinct, ids_of, segment_starts
 from headrace.operators.state.run import ids_column
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import (
@@ -90,7 +90,7 @@ class TotalsStep(Step):
         self.output_schema = _output_schema(keys, folds)
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
-        ids = np.unique(ids_in(rows))
+        ids = distinct(ids_in(rows))
         if len(ids) == 0:
             return self.unchanged()
         before = table.take(ids)
@@ -184,7 +184,7 @@ class ValuesStep(Step):
         ids = ids_in(rows)
         if len(ids) == 0:
             return self.unchanged()
-        tally = Tally(take_keys(table, np.unique(ids.real)), rows)
+        tally = Tally(take_keys(table, distinct(ids.real)), rows)
         kept, deleted = tally.changes()
         heads = pa.array(tally.group_starts)
         output = group_changes(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.operators.state.ids import Ids, Ints, ranges
+from headrace.operators.state.ids import Ids, Ints, distinct, ranges
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import StateTable, column_of, ids_in
 from headrace.operators.tables.weighted import (
@@ -56,7 +56,7 @@ class JoinStep(Step):
         self.output_schema = changelog_schema([*left, *(right[number] for number in self._shown_right)])
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
-        ids = np.unique(ids_in(rows))
+        ids = distinct(ids_in(rows))
         if len(ids) == 0:
             return self.unchanged()
         tally = Tally(self._before(table, ids), rows)
@@ -66,13 +66,13 @@ class JoinStep(Step):
     def _before(self, table: StateTable, ids: Ids) -> pa.Table:
         """The state of the changed rows and of the rows that they are paired with."""
         sides = sides_of(ids)
-        changed = [np.unique(ids.real[sides == side]) for side in (LEFT, RIGHT)]
+        changed = [distinct(ids.real[sides == side]) for side in (LEFT, RIGHT)]
         parts, is_read = [], np.zeros(len(ids), dtype=np.bool_)
         for side, other in ((LEFT, RIGHT), (RIGHT, LEFT)):
             keys = changed[other]
             if self.keeps[other]:
                 # Whether a row of the other side has a match depends on all rows of this side.
-                keys = np.unique(np.concatenate(changed))
+                keys = distinct(np.concatenate(changed))
             parts.append(take_keys(table, keys, side))
             is_read |= (sides == side) & np.isin(ids.real, keys)
         parts.append(table.take(ids[~is_read]))

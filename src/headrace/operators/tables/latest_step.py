@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, ids_of, is_first
+from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, distinct, ids_of, is_first
 from headrace.operators.state.run import ids_column
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import (
@@ -75,7 +75,7 @@ class LatestStep(Step):
         self.output_schema = changelog_schema(columns)
 
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult:
-        ids = np.unique(ids_in(rows))
+        ids = distinct(ids_in(rows))
         if len(ids) == 0:
             return self.unchanged()
         before = table.take(ids)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.state.ids import Ints, Mask, contains, ranges, segment_starts
+from headrace.operators.state.ids import Ints, Mask, contains, distinct, ranges, segment_starts
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import StateTable, column_of, ids_in, ints_of, with_column
 from headrace.operators.tables.newest_order import SortTerm
@@ -58,7 +58,7 @@ class NewestStep(Step):
         ids = ids_in(rows)
         if len(ids) == 0:
             return self.unchanged()
-        tally = Tally(take_keys(table, np.unique(ids.real)), rows)
+        tally = Tally(take_keys(table, distinct(ids.real)), rows)
         order = self._newest_first(tally)
         group = tally.group[order]
         starts = segment_starts(group)
@@ -135,11 +135,11 @@ class NewestStep(Step):
         self, tally: Tally, order: Ints, weights: Ints, is_mark: Mask, is_touched: Mask, output: pa.Table
     ) -> StepResult:
         ids = tally.ids[order]
-        touched = np.unique(ids[is_touched])
+        touched = distinct(ids[is_touched])
         is_kept = contains(touched, ids) & ((weights != 0) | is_mark)
         kept = with_column(tally.rows.take(pa.array(order[is_kept])), WEIGHT, pa.array(weights[is_kept]))
         kept = with_column(kept, MARK, pa.array(is_mark[is_kept]))
-        deleted = touched[~contains(np.unique(ids[is_kept]), touched)]
+        deleted = touched[~contains(distinct(ids[is_kept]), touched)]
         return StepResult(rows=kept, deleted=deleted, output=output)
 
 

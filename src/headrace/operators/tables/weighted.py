@@ -16,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.operators.state.ids import Hashes, Ids, Ints, contains, is_first, ranges, segment_starts
+from headrace.operators.state.ids import (
+    Hashes,
+    Ids,
+    Ints,
+    contains,
+    distinct,
+    is_first,
+    ranges,
+    segment_starts,
+)
 from headrace.operators.state.run import COLUMN, LABEL, ids_column
 from headrace.operators.state.table import StateTable, column_of, ids_in, ints_of, state_schema, with_column
 
@@ -108,11 +117,11 @@ class Tally:
 
     def changes(self) -> tuple[pa.Table, Ids]:
         """The update of the state: the rows of all changed ids, and the ids without rows."""
-        touched = np.unique(self.ids[self.weight_before != self.weight_after])
+        touched = distinct(self.ids[self.weight_before != self.weight_after])
         kept = contains(touched, self.ids) & (self.weight_after != 0)
         rows = with_column(self.rows.filter(pa.array(kept)), WEIGHT, pa.array(self.weight_after[kept]))
-        is_empty = ~contains(np.unique(self.ids[kept]), touched)
-        return rows, touched[is_empty & contains(np.unique(self.ids[self.weight_before != 0]), touched)]
+        is_empty = ~contains(distinct(self.ids[kept]), touched)
+        return rows, touched[is_empty & contains(distinct(self.ids[self.weight_before != 0]), touched)]
 
 
 def changelog_schema(columns: Sequence[pa.Field]) -> pa.Schema:

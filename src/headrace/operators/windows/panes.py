@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from headrace.operators.folds import Columns, CompletenessFold, Fold, OriginalsFold
 from headrace.operators.late_rows import LATE_ROWS, UTC_TIME
-from headrace.operators.state.ids import Ids, Ints, Mask, contains, is_first, segment_starts
+from headrace.operators.state.ids import Ids, Ints, Mask, contains, distinct, is_first, segment_starts
 from headrace.operators.state.run import COLUMN, LABEL, NEVER, ids_column
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import (
@@ -175,14 +175,14 @@ class PaneStep(Step):
         if too_late.any():
             late = self.late_of(rows.filter(pa.array(too_late)), time) if self.rules.keeps_late else None
             rows = rows.filter(pa.array(~too_late))
-        ids = np.unique(np.concatenate([ids_in(rows), *self._due(table, time)]))
+        ids = distinct(np.concatenate([ids_in(rows), *self._due(table, time)]))
         if len(ids) == 0:
             return self.unchanged(late=late, **counts)
         before = table.take(ids)
         slots = self.slots_of(before, rows, time)
         kept = slots.kept()
         deleted = ids_in(before)
-        deleted = np.unique(deleted[~contains(np.unique(ids_in(kept)), deleted)])
+        deleted = distinct(deleted[~contains(distinct(ids_in(kept)), deleted)])
         return StepResult(rows=kept, deleted=deleted, output=slots.output(), late=late, **counts)
 
     def _with_lateness(self, rows: pa.Table, is_over: Mask) -> pa.Table:
