@@ -272,7 +272,7 @@ class Window:
         for batch in keys:
             order.add_keys(batch.first, batch.hashes)
         hold = Hold()
-        for run in order.take_waiting(hold, batches, records_max):
+        for run in order.take_waiting(hold, batches, ahead_max):
             for span in self.spans.overlapping(run.first, run.last):
                 lock(span)
         known_end = min(batches[-1].last + 1, order.decoded_to, self.end_offset) if batches else 0
