@@ -157,6 +157,27 @@ def test_ordered_fetch_is_woken_when_a_key_is_free_again(tmp_path: Path) -> None
     asyncio.run(scenario())
 
 
+def test_slow_member_shares_the_keys_with_one_that_waits(tmp_path: Path) -> None:
+    """It acknowledges and fetches with one request, so it would always be the first to get them."""
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with fetching(tmp_path, clock=clock) as share:
+            order_by_key(share)
+            append_keys(share, *[b"a", b"b", b"c", b"d"] * 2)
+            assert locked(await share.fetch("m", records_max=4, is_strict=True)) == {0: [(0, 3)]}
+            waiting = asyncio.ensure_future(share.fetch("n", wait_ms=FOREVER_MS))
+            await asyncio.sleep(0.05)
+            clock.advance_ms(1000)
+            accepted = [Acknowledgement(0, 3, AcknowledgeType.ACCEPT)]
+            share.parts.shares.acknowledge(share.shares[0], accepted, member_id="m")
+            assert locked(await share.fetch("m")) == {0: [(4, 5)]}
+            assert locked(await waiting) == {0: [(6, 7)]}
+            assert share.shares[0].hungry_members == set()
+
+    asyncio.run(scenario())
+
+
 def test_lock_of_an_ordered_group_outlives_the_connection(tmp_path: Path) -> None:
     """The member may still be at work; a plain group releases its records immediately."""
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headrace.broker.configs.share_rules import Rules
 from headrace.broker.shares import key_order
-from headrace.broker.shares.key_order import MISSING, Ahead, Hold, KeyOrder
+from headrace.broker.shares.key_order import MISSING, Ahead, KeyOrder, OpenRange
 from headrace.broker.shares.spans import OffsetRange
 from headrace.broker.shares.states import FINAL_STATES, RecordState
 from headrace.broker.shares.window import (
@@ -29,7 +29,14 @@ A, B, C = 1, 2, 3
 class Group:
     """A window over a log of keys, as a coordinator drives it."""
 
-    def __init__(self, keys: Sequence[Ahead], batch_records: int = 4, rules: Rules | None = None) -> None:
+    def __init__(
+        self,
+        keys: Sequence[Ahead],
+        batch_records: int = 4,
+        rules: Rules | None = None,
+        batches_read: int | None = None,
+    ) -> None:
+        self.batches_read = batches_read
         self.keys = keys
         self.batch_records = batch_records
         self.rules = rules or Rules(is_ordered=True)
@@ -42,20 +49,22 @@ class Group:
             LogBatch(first, min(first + size, len(self.keys)) - 1) for first in range(0, len(self.keys), size)
         ]
 
-    def fetch(self, member: str = "a", records_max: int = 100, *, is_strict: bool = True) -> list[int]:
+    def fetch(
+        self, member: str = "a", records_max: int = 100, *, is_strict: bool = True, hungry_members: int = 0
+    ) -> list[int]:
         """The offsets that are now locked for a member. Reads on if nothing that was read could be locked."""
         if not self.window.set_ordered(is_ordered=True):
             return []
         order = self.window.order
         assert order is not None
         while True:
-            frontier, keys_from = order.frontier, order.decoded_to
+            progress, keys_from = order.progress, order.decoded_to
             runs = self.window.runs(self.now_ms, records_max=records_max, runs_max=1000)
             read = [
                 batch
                 for batch in self.batches()
                 if any(batch.last >= run.first and batch.first <= run.last for run in runs)
-            ]
+            ][: self.batches_read]
             taken = self.window.acquire(
                 read,
                 member_id=member,
@@ -69,8 +78,9 @@ class Group:
                     if batch.last >= keys_from
                 ],
                 keys_from=keys_from,
+                hungry_members=hungry_members,
             )
-            if taken or order.frontier == frontier:
+            if taken or order.progress == progress:
                 return [offset for one in taken for offset in range(one.first, one.last + 1)]
 
     def acknowledge(self, kind: AcknowledgeType, *offsets: int, member: str = "a") -> None:
@@ -91,27 +101,22 @@ def test_other_member_gets_only_records_of_other_keys() -> None:
     assert group.fetch("b") == [3]
     assert group.fetch("c") == []
     group.acknowledge(ACCEPT, 0, member="a")
-    assert group.fetch("c") == [2]
+    assert group.fetch("c", 1) == [2]
     group.acknowledge(ACCEPT, 1, member="a")
     assert group.fetch("b") == [5]
     group.acknowledge(ACCEPT, 2, member="c")
     assert group.fetch("d") == [4]
 
 
-def test_batch_of_which_all_keys_are_in_flight_waits_as_it_is() -> None:
+def test_key_is_found_behind_batches_of_which_all_keys_are_in_flight() -> None:
     group = Group([A, B, B, A, A, B, A, B, C, C, A, B], batch_records=4)
     assert group.fetch("a", 4) == [0, 1, 2, 3]
     assert group.fetch("b", 1) == [8], "another key is found behind it"
-    order = group.window.order
-    assert order is not None
-    assert (order.waiting_records, order.frontier) == (4, 9)
     group.acknowledge(ACCEPT, 0, 1, 2, 3)
-    assert group.fetch("a") == [4, 5, 6, 7]
+    assert group.fetch("a") == [4, 5, 6, 7, 10, 11], "9 is behind 8"
     assert group.fetch("c") == []
-    group.acknowledge(ACCEPT, 4, 5, 6, 7)
     group.acknowledge(ACCEPT, 8, member="b")
-    assert (order.waiting_records, order.frontier) == (0, 9), "nothing was free, so nothing was looked at"
-    assert group.fetch("c") == [9, 10, 11]
+    assert group.fetch("c") == [9]
 
 
 def test_member_gets_all_records_of_a_key_in_order() -> None:
@@ -237,30 +242,65 @@ def test_keys_that_were_read_for_an_order_that_began_again_are_ignored() -> None
     assert window.start_offset == 0, "nothing is skipped"
 
 
-def test_frontier_stops_when_too_many_records_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_further_keys_are_read_while_too_many_records_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_order, "WAITING_MAX", 3)
-    group = Group([A] * 6 + [B])
+    group = Group([A] * 6 + [B], batch_records=1, batches_read=1)
     assert group.fetch("a", 1) == [0]
     assert group.fetch("b") == []
     order = group.window.order
     assert order is not None
-    assert (order.waiting_records, order.frontier) == (3, 4)
+    assert (order.waiting_records, order.decoded_to) == (3, 4)
     group.acknowledge(ACCEPT, 0)
-    assert group.fetch("b", 3) == [1, 2, 3]
-    group.acknowledge(ACCEPT, 1, 2, 3, member="b")
-    assert group.fetch("c") == [4, 5, 6]
+    assert group.fetch("b") == [1]
+    assert group.fetch("c") == []
+    assert order.decoded_to == 5
+    group.acknowledge(ACCEPT, 1, member="b")
+    assert group.fetch("b") == [2]
 
 
 def test_waiting_record_outside_of_what_was_read_is_not_locked() -> None:
     order = KeyOrder(0)
-    order.add_keys(0, [A, A, B, B])
-    first, second = Hold(), Hold()
-    order.take_ahead(first, [OffsetRange(0, 3)], 4)
-    order.lock(first)
+    order.add(range(4), [A, A, B, B], {A, B})
+    assert order.take("a", [OffsetRange(0, 3)], records_max=4, whole_max=4) == [OffsetRange(0, 3)]
     for offset in range(4):
-        order.release(offset, is_delayed=False)
-    assert order.candidates(10) == [0, 1, 2, 3]
-    assert order.take_waiting(second, [OffsetRange(1, 3)], 10) == [OffsetRange(2, 3)], "1 is behind 0"
+        order.release("a", offset, is_delayed=False)
+    assert order.open_ranges(10, 10, whole_max=10) == [OpenRange(0, 3, 4)]
+    taken = order.take("b", [OffsetRange(1, 3)], records_max=10, whole_max=10)
+    assert taken == [OffsetRange(2, 3)], "1 is behind 0"
+
+
+def test_fetch_above_its_limit_takes_all_of_a_batch_that_is_free() -> None:
+    """Otherwise the same batch would be sent again and again."""
+    group = Group([A, B, A, B, A, B, C, C], batch_records=4)
+    assert group.fetch("a", 1) == [0]
+    assert group.fetch("b", 1, is_strict=False) == [1, 3, 5, 6, 7]
+
+
+def test_slow_member_leaves_its_share_of_the_keys_to_members_that_found_none() -> None:
+    group = Group([A, B, C, 4] * 4, batch_records=8)
+    assert group.fetch("a", 8, hungry_members=1) == [*range(8)], "it is not known to be slow"
+    group.now_ms += 1000
+    group.acknowledge(ACCEPT, *range(8))
+    assert group.fetch("a", 8, is_strict=False, hungry_members=1) == [8, 9, 12, 13]
+    assert group.fetch("b", 8, is_strict=False) == [10, 11, 14, 15]
+
+
+def test_fast_members_take_whole_batches_one_after_the_other() -> None:
+    group = Group([A, B, C, 4] * 4, batch_records=8)
+    group.fetch("a", 8)
+    group.now_ms += 1
+    group.acknowledge(ACCEPT, *range(8))
+    assert group.fetch("a", 8, is_strict=False, hungry_members=3) == [*range(8, 16)]
+
+
+def test_member_with_locks_of_two_fetches_finishes_some_of_each() -> None:
+    group = Group([A, B, A, B, C], batch_records=1)
+    assert group.fetch("a", 2) == [0, 1]
+    assert group.fetch("a", 1) == [4]
+    group.acknowledge(ACCEPT, 1, 4)
+    assert group.fetch("b") == [3]
+    group.acknowledge(RELEASE, 0)
+    assert group.fetch("c") == [0, 2]
 
 
 MEMBERS = ("a", "b", "c")
@@ -325,10 +365,15 @@ class OrderMachine(RuleBasedStateMachine):
         return found
 
     @precondition(lambda self: hasattr(self, "group"))
-    @rule(member=st.sampled_from(MEMBERS), records_max=st.integers(1, 12), is_strict=st.booleans())
-    def fetch(self, member: str, records_max: int, is_strict: bool) -> None:
+    @rule(
+        member=st.sampled_from(MEMBERS),
+        records_max=st.integers(1, 12),
+        is_strict=st.booleans(),
+        hungry_members=st.sampled_from((0, 0, 1, 3)),
+    )
+    def fetch(self, member: str, records_max: int, is_strict: bool, hungry_members: int = 0) -> None:
         expected = self._deliverable()
-        taken = self.group.fetch(member, records_max, is_strict=is_strict)
+        taken = self.group.fetch(member, records_max, is_strict=is_strict, hungry_members=hungry_members)
         assert taken == sorted(taken)
         assert bool(taken) == bool(expected)
         for key in {self.model[offset].key for offset in taken} - {None}:
@@ -336,7 +381,7 @@ class OrderMachine(RuleBasedStateMachine):
             assert of_key == [each for each in expected if self.model[each].key == key][: len(of_key)]
         assert set(taken) <= set(expected)
         if is_strict:
-            assert taken == expected[: len(taken)]
+            assert hungry_members or taken == expected[: len(taken)]
             assert len(taken) <= records_max
         for offset in taken:
             record = self.model[offset]

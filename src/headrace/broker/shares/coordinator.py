@@ -228,8 +228,10 @@ class ShareCoordinator(Coordinator):
             is_strict=is_strict,
             keys=reading.keys,
             keys_from=keys_from,
+            hungry_members=len(share.hungry_members - {member_id}),
         )
         if acquired:
+            share.hungry_members.discard(member_id)
             share.counters["delivered"] += sum(one.records for one in acquired)
             self._check_at(share, now_ms + rules.lock_ms)
         if share.window.is_changed:
@@ -265,6 +267,7 @@ class ShareCoordinator(Coordinator):
         if self.is_closed:
             return  # a stop closes all connections, and locks end with the broker
         for share in self.of_group(group_id):
+            share.hungry_members.discard(member_id)
             before = share.window.spans.records_in[RecordState.ACQUIRED]
             if not before:
                 continue

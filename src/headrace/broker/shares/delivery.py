@@ -47,7 +47,7 @@ class Reading(Struct):
         first = max(batch.first, run.first)
         last = min(batch.last, run.last)
         if not batch.is_hidden:
-            self.records += last - first + 1
+            self.records += run.expected_of(last - first + 1)
         self.next_offset = batch.last + 1
         before = self.batches[-1] if self.batches else None
         if before is not None and before.last == batch.first - 1 and before.is_hidden == batch.is_hidden:

@@ -15,6 +15,7 @@ from headrace.broker.fetch_waiters import FetchWaiters
 from headrace.broker.runtime import Runtime
 from headrace.broker.shares.coordinator import ShareCoordinator
 from headrace.broker.shares.delivery import RUNS_MAX, Reading, read_runs
+from headrace.broker.shares.key_order import Progress
 from headrace.broker.shares.sessions import ShareSession
 from headrace.broker.shares.share_partition import SharePartition
 from headrace.broker.shares.window import LOG_END, Acquired, Run
@@ -62,8 +63,10 @@ class _Plan(Struct):
     records_max: int
     end_offset: int
     aborted: Sequence[tuple[int, int]]
-    progress: tuple[int, int, int] = (0, 0, 0)
+    progress: Progress | None = None
     keys_from: int = LOG_END
+    records_min: int = 0
+    """Records that other members left of several batches, and that are delivered together."""
     reading: Reading = field(default_factory=Reading)
     error: HeadraceError | OSError | None = None
 
@@ -115,6 +118,9 @@ class ShareFetches:
                 # The keys of all records that were read are in flight: there may be others further on.
                 await asyncio.sleep(0)
                 continue
+            for share in shares:
+                if share.window.order is not None:
+                    share.hungry_members.add(session.key.member_id)
             # A fetch that requests many bytes may be woken and lock nothing, so it does not wait in the queue.
             places = shares if wanted.bytes_min <= 1 else [share.partition for share in shares]
             waiter = self._waiters.register(places, client=session.client, missing_bytes=1, timeout_s=left_s)
@@ -125,8 +131,7 @@ class ShareFetches:
         coordinator, order = self._coordinator, plan.share.window.order
         if order is None:
             return False
-        progress = (order.frontier, order.decoded_to, order.freed)
-        if progress == plan.progress:
+        if order.progress == plan.progress:
             return False
         return plan.share.has_more(coordinator.now_ms(), coordinator.config(plan.share))
 
@@ -161,7 +166,8 @@ class ShareFetches:
             records_max = min(window.room(config.rules), wanted.records_max)
             order = window.order
             runs_max = RUNS_MAX if order is None else ORDERED_RUNS_MAX
-            runs = window.runs(now_ms, records_max=records_max, runs_max=runs_max)
+            whole_max = 0 if wanted.is_strict else window.whole_room(config.rules)
+            runs = window.runs(now_ms, records_max=records_max, runs_max=runs_max, whole_max=whole_max)
             runs = [run for run in runs if run.first < end_offset]
             if runs:
                 reader = share.partition.log.reader
@@ -170,8 +176,9 @@ class ShareFetches:
                 )
                 plan = _Plan(share, runs, records_max, end_offset, aborted)
                 if order is not None:
+                    plan.records_min = 0 if wanted.is_strict else sum(run.expected or 0 for run in runs)
                     plan.keys_from = order.decoded_to
-                    plan.progress = (order.frontier, order.decoded_to, order.freed)
+                    plan.progress = order.progress
                 plans.append(plan)
         return plans
 
@@ -237,7 +244,7 @@ def _read_all(plans: Sequence[_Plan], wanted: Wanted, *, nowait: bool) -> None:
             plan.reading = read_runs(
                 plan.share.partition.log,
                 plan.runs,
-                records_max=min(records_left, plan.records_max),
+                records_max=max(min(records_left, plan.records_max), plan.records_min),
                 bytes_max=bytes_left,
                 end_offset=plan.end_offset,
                 nowait=nowait,

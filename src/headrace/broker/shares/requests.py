@@ -28,6 +28,8 @@ from headrace.protocol.messages.share_fetch import AcknowledgementBatch, ShareFe
 
 RENEW_SINCE = 2
 
+_TYPES = tuple(AcknowledgeType)
+
 
 SessionRequest = ShareFetchRequest | ShareAcknowledgeRequest
 
@@ -72,6 +74,9 @@ def acknowledgements(batches: Sequence[AcknowledgementBatch], version: int) -> l
 
 
 def _runs(first_offset: int, types: Sequence[int], version: int) -> Iterable[Acknowledgement]:
+    if types.count(types[0]) == len(types):
+        yield Acknowledgement(first_offset, first_offset + len(types) - 1, _type(types[0], version))
+        return
     for number, run in groupby(types):
         next_offset = first_offset + len([*run])
         yield Acknowledgement(first_offset, next_offset - 1, _type(number, version))
@@ -81,7 +86,7 @@ def _runs(first_offset: int, types: Sequence[int], version: int) -> Iterable[Ack
 def _type(number: int, version: int) -> AcknowledgeType:
     if not 0 <= number <= (AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT):
         raise RequestRejected(ErrorCode.INVALID_REQUEST, f"{number} is no type of acknowledgement")
-    return AcknowledgeType(number)
+    return _TYPES[number]
 
 
 class Acknowledging:

@@ -78,6 +78,8 @@ class SharePartition(Struct, eq=False):
     paused_until_ms: int = 0
     """Nothing is delivered before: members may still process what they got before the broker started."""
     waiters: FetchQueue = field(default_factory=FetchQueue)
+    hungry_members: set[str] = field(default_factory=set)
+    """Members of a group that is ordered by key whose last fetch found nothing: others have the keys."""
     counters: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SHARE_COUNTERS, 0))
     """What happened since the start, for metrics. Redeliveries are counted by the window."""
 

@@ -7,7 +7,7 @@ of spans and not of records.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from headrace.broker.shares.states import FINAL_STATES, RecordState
 NO_MEMBER = ""
 
 
-class OffsetRange(Struct, frozen=True):
+class OffsetRange(Struct, frozen=True, gc=False):
     """Both ends are included."""
 
     first: int
@@ -37,6 +37,9 @@ class Span(OffsetRange, frozen=True):
     """The member that has locked it, of an acquired span."""
     until_ms: int = 0
     """Monotonic: when the lock ends, of an acquired span; until when it is not delivered, of an available one."""
+
+    def part(self, first: int, last: int) -> Span:
+        return Span(first, last, self.state, self.delivery_count, self.member_id, self.until_ms)
 
     def continues(self, other: Span) -> bool:
         """Whether both can be merged: the delivery count does not matter once a record is done."""
@@ -85,6 +88,62 @@ class Spans:
                 parts.append(replace(span, first=max(span.first, first), last=min(span.last, last)))
         return parts
 
+    def touching(self, first: int, last: int) -> list[Span]:
+        """The spans that have offsets in a range, not cut."""
+        return self._spans[max(bisect_right(self._firsts, first) - 1, 0) : bisect_right(self._firsts, last)]
+
+    def change(self, ranges: Sequence[OffsetRange], changed: Callable[[int, int, Span], Span]) -> list[Span]:
+        """Replace all that is within these ranges, which are in order and within the spans; returns the new spans.
+
+        `changed` gets the first and the last offset of a part, and its old span. The list of spans is written once,
+        while `put` moves all that is behind it.
+        """
+        if not ranges:
+            return []
+        spans, firsts, counts = self._spans, self._firsts, self.records_in
+        index = bisect_right(firsts, ranges[0].first) - 1
+        begin = max(index - 1, 0)
+        merged = spans[begin:index]
+        parts = []
+        span = spans[index]
+        kept_from = span.first
+        for each in ranges:
+            first, last = each.first, each.last
+            if span.last < first:
+                if kept_from <= span.last:
+                    _append(merged, span.part(kept_from, span.last))
+                before, index = index, bisect_right(firsts, first, index) - 1
+                if before + 1 < index:
+                    _append(merged, spans[before + 1])
+                    merged += spans[before + 2 : index]
+                span = spans[index]
+                kept_from = span.first
+            if kept_from < first:
+                _append(merged, span.part(kept_from, first - 1))
+            while True:
+                end = min(span.last, last)
+                part = changed(first, end, span)
+                parts.append(part)
+                _append(merged, part)
+                records = end - first + 1
+                counts[span.state] -= records
+                counts[part.state] += records
+                if end == last:
+                    break
+                index += 1
+                span = spans[index]
+                first = span.first
+            kept_from = last + 1
+        if kept_from <= span.last:
+            _append(merged, span.part(kept_from, span.last))
+        stop = index + 1
+        if stop < len(spans):
+            _append(merged, spans[stop])
+            stop += 1
+        spans[begin:stop] = merged
+        firsts[begin:stop] = [each.first for each in merged]
+        return parts
+
     def put(self, span: Span) -> None:
         """Replace a range; it starts within the spans or right after them."""
         assert self.start <= span.first <= self.end, f"{span} leaves a gap after {self.end}"
@@ -131,3 +190,11 @@ class Spans:
         self._spans.insert(index + 1, replace(span, first=offset))
         self._firsts.insert(index + 1, offset)
         return index + 1
+
+
+def _append(spans: list[Span], span: Span) -> None:
+    """Add a span, or make the last one longer."""
+    if spans and span.continues(spans[-1]):
+        spans[-1] = span.part(spans[-1].first, span.last)
+    else:
+        spans.append(span)

@@ -7,7 +7,7 @@ monotonic milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 
@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from headrace.broker.configs.share_rules import Rules
 from headrace.broker.rejections import RequestRejected
-from headrace.broker.shares.key_order import Ahead, Hold, KeyOrder
+from headrace.broker.shares.key_order import MISSING, Ahead, KeyOrder, Missing
 from headrace.broker.shares.spans import NO_MEMBER, OffsetRange, Span, Spans
 from headrace.broker.shares.states import TRANSITIONS, RecordState, Trigger
+from headrace.broker.shares.waiting_keys import ranges_of
 from headrace.protocol.error_codes import ErrorCode
 
 _not_held = partial(RequestRejected, ErrorCode.INVALID_RECORD_STATE)
@@ -34,12 +35,24 @@ BATCH_LOCKS_FACTOR_MAX = 10
 has as many small records."""
 
 
+SLOW_MS_MIN = 100
+SLOW_MS_PER_RECORD = 0.05
+"""A member that locks records for longer is slow: then it pays to share the keys of a batch among members, although the
+broker sends the batch to each of them. Members that are faster take all of it, one after the other. A client that does
+nothing needs a tenth of this."""
+
+
 class AcknowledgeType(IntEnum):
     GAP = 0
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
     RENEW = 4
+
+
+_FINISHING = {Trigger.ACCEPT: AcknowledgeType.ACCEPT, Trigger.SKIP: AcknowledgeType.GAP}
+
+_ACQUIRED_FROM = {state: to for (state, trigger), to in TRANSITIONS.items() if trigger is Trigger.ACQUIRE}
 
 
 class Acknowledgement(OffsetRange, frozen=True):
@@ -62,6 +75,13 @@ class BatchKeys(Struct, frozen=True):
 
 class Run(OffsetRange, frozen=True):
     """Offsets that can be delivered; `last` is LOG_END if the log's end is the limit."""
+
+    expected: int | None = None
+    """How many of them can be delivered, if that is known: an estimate."""
+
+    def expected_of(self, records: int) -> int:
+        """The same for some of them."""
+        return records if self.expected is None else -(-self.expected * records // self.records)
 
 
 class Acquired(OffsetRange, frozen=True):
@@ -88,6 +108,8 @@ class Window:
         self.redelivered_records = 0
         self.order: KeyOrder | None = None
         """In a group that is ordered by key."""
+        # Whether what was acknowledged last took long.
+        self._is_slow = False
 
     @classmethod
     def restored(cls, start_offset: int, spans: Iterable[Span]) -> Window:
@@ -121,6 +143,10 @@ class Window:
         """How many more records may be locked."""
         return max(rules.locks_max - self.locked_records, 0)
 
+    def whole_room(self, rules: Rules) -> int:
+        """The same to finish a batch."""
+        return max(rules.locks_max * BATCH_LOCKS_FACTOR_MAX - self.locked_records, 0)
+
     def next_event_ms(self) -> int | None:
         """When the next lock or delay ends, which `expire` does; None if there is none."""
         return min((span.until_ms for span in self.spans if span.until_ms), default=None)
@@ -137,10 +163,11 @@ class Window:
             self.order = KeyOrder(self.start_offset)
         return True
 
-    def runs(self, now_ms: int, *, records_max: int, runs_max: int) -> list[Run]:
-        """The spans to read for at most this many records, in the order of offsets."""
+    def runs(self, now_ms: int, *, records_max: int, runs_max: int, whole_max: int = 0) -> list[Run]:
+        """The spans to read for at most this many records, in the order of offsets. In a group that is ordered by key
+        for as many as a batch has, up to `whole_max`."""
         if self.order is not None:
-            return self._ordered_runs(self.order, records_max, runs_max)
+            return self._ordered_runs(self.order, records_max, runs_max, whole_max)
         found: list[Run] = []
         records = 0
         hint: int | None = None
@@ -168,20 +195,12 @@ class Window:
                 found.append(Run(self.end_offset, LOG_END))
         return found
 
-    def _ordered_runs(self, order: KeyOrder, records_max: int, runs_max: int) -> list[Run]:
-        found: list[Run] = []
-        records = 0
-        for offset in order.candidates(records_max):
-            if found and found[-1].last == offset - 1:
-                found[-1] = Run(found[-1].first, offset)
-            elif len(found) < runs_max:
-                found.append(Run(offset, offset))
-            else:
-                return found
-            records += 1
-        if records < records_max and order.may_search and len(self.spans) < SPANS_MAX:
-            first = order.frontier if order.frontier < self.end_offset else order.search_offset
-            found.append(Run(first, LOG_END))
+    def _ordered_runs(self, order: KeyOrder, records_max: int, runs_max: int, whole_max: int) -> list[Run]:
+        open_ranges = order.open_ranges(records_max, runs_max, whole_max=whole_max)
+        found = [Run(one.first, one.last, one.expected) for one in open_ranges]
+        is_enough = sum(one.expected for one in open_ranges) >= records_max or len(found) >= runs_max
+        if not is_enough and order.may_search and len(self.spans) < SPANS_MAX:
+            found.append(Run(order.decoded_to, LOG_END))
         return found
 
     def acquire(
@@ -195,11 +214,13 @@ class Window:
         is_strict: bool = False,
         keys: Iterable[BatchKeys] = (),
         keys_from: int = 0,
+        hungry_members: int = 0,
     ) -> list[Acquired]:
         """Lock what is available of these batches for a member.
 
         Both `records_max` and the group's limit of locks are exceeded only to finish a batch, and never with
         `is_strict`: to send a batch again for each of its parts would cost more than some records above the limits.
+        In a group that is ordered by key, slow members leave their share of the keys to others that found none.
         """
         taken: list[Acquired] = []
         if self.order is not None:
@@ -207,15 +228,17 @@ class Window:
                 return []  # the order began again while the batches were read
             room = self.room(rules)
             records_max = min(records_max, room)
-            whole_max = rules.locks_max * BATCH_LOCKS_FACTOR_MAX - self.locked_records
-            self._acquire_in_order(
-                self.order,
+            for of_batch in keys:
+                self._learn_keys(self.order, of_batch)
+            sharers = hungry_members + 1 if self._is_slow else 1
+            ranges = self.order.take(
+                member_id,
                 batches,
-                keys,
                 records_max=records_max,
-                ahead_max=records_max if is_strict or not room else whole_max,
-                lock=lambda span: self._lock(span, member_id, now_ms, rules, taken),
+                whole_max=records_max if is_strict or sharers > 1 else self.whole_room(rules),
+                sharers=sharers,
             )
+            taken = self._lock_all(ranges, member_id, now_ms + rules.lock_ms)
             self._advance_start()
             return taken
         records = 0
@@ -226,7 +249,7 @@ class Window:
             if is_strict:
                 allowed = min(room, records_max - records)
             else:
-                allowed = rules.locks_max * BATCH_LOCKS_FACTOR_MAX - self.locked_records
+                allowed = self.whole_room(rules)
             records += self._acquire_batch(batch, allowed, member_id, now_ms, rules, taken)
         self._advance_start()
         return taken
@@ -259,47 +282,72 @@ class Window:
             records += part.records
         return records
 
-    def _acquire_in_order(
-        self,
-        order: KeyOrder,
-        batches: Sequence[LogBatch],
-        keys: Iterable[BatchKeys],
-        *,
-        records_max: int,
-        ahead_max: int,
-        lock: Callable[[Span], None],
-    ) -> None:
-        for batch in keys:
-            order.add_keys(batch.first, batch.hashes)
-        hold = Hold()
-        for run in order.take_waiting(hold, batches, ahead_max):
-            for span in self.spans.overlapping(run.first, run.last):
-                lock(span)
-        known_end = min(batches[-1].last + 1, order.decoded_to, self.end_offset) if batches else 0
-        while hold.records < ahead_max:
-            frontier, left = order.frontier, ahead_max - hold.records
-            if frontier < known_end:
-                # After a restart, or when a group becomes ordered: the window knows the record already.
-                span = self.spans.overlapping(frontier, known_end - 1)[0]
-                if span.state is not RecordState.AVAILABLE:
-                    order.skip_to(span.last + 1)
-                    continue
-                taken = order.take_next(hold, span.last, left, is_delayed=span.until_ms > 0)
-            elif frontier < self.end_offset:
-                break
-            else:
-                taken = order.take_ahead(hold, batches, left)
-            if order.frontier == frontier:
-                break
-            if order.frontier > self.end_offset:
-                self._extend(order.frontier - 1)
-            for part in taken:
-                for span in self.spans.overlapping(part.first, part.last):
-                    if part.is_locked:
-                        lock(span)
-                    else:
-                        self._move(span, Trigger.SKIP)
-        order.lock(hold)
+    def _learn_keys(self, order: KeyOrder, batch: BatchKeys) -> None:
+        """The keys of a batch, in the order of the log; what is known already is ignored, and a gap has no records."""
+        known = order.decoded_to
+        if batch.first > known:
+            self._skip(OffsetRange(known, batch.first - 1))
+        first = max(batch.first, known)
+        hashes = batch.hashes[first - batch.first :] if first > batch.first else batch.hashes
+        if not hashes:
+            return
+        keys, last = set(hashes), first + len(hashes) - 1
+        order.skip_to(last + 1)
+        if first >= self.end_offset and MISSING not in keys:
+            order.add(range(first, last + 1), hashes, keys)  # type: ignore[arg-type]
+            return
+        # After a restart, or when a group becomes ordered, the window knows some of the records already.
+        offsets, delayed = self._available(first, last)
+        found = [(offset, hashes[offset - first]) for offset in offsets]
+        for one in ranges_of([offset for offset, key in found if isinstance(key, Missing)]):
+            self._skip(one)
+        waiting = [(offset, key) for offset, key in found if not isinstance(key, Missing)]
+        if waiting:
+            of_waiting = [key for _, key in waiting]
+            order.add([offset for offset, _ in waiting], of_waiting, set(of_waiting), delayed)
+
+    def _available(self, first: int, last: int) -> tuple[list[int], list[int]]:
+        """The offsets in a range that are neither locked nor done, and those of them whose delay is not over."""
+        offsets: list[int] = []
+        delayed: list[int] = []
+        for span in self.spans.overlapping(first, last):
+            if span.state is RecordState.AVAILABLE:
+                offsets += range(span.first, span.last + 1)
+                if span.until_ms:
+                    delayed += range(span.first, span.last + 1)
+        offsets += range(max(first, self.end_offset), last + 1)
+        return offsets, delayed
+
+    def _skip(self, missing: OffsetRange) -> None:
+        """There is nothing to deliver."""
+        if missing.last >= self.end_offset:
+            self._extend(missing.last)
+        for span in self.spans.overlapping(missing.first, missing.last):
+            if span.state is RecordState.AVAILABLE:
+                self._move(span, Trigger.SKIP)
+
+    def _lock_all(self, ranges: Sequence[OffsetRange], member_id: str, until_ms: int) -> list[Acquired]:
+        """Lock available records, in the order of offsets."""
+        if ranges and ranges[-1].last >= self.end_offset:
+            self._extend(ranges[-1].last)
+        taken: list[Acquired] = []
+        for span in self.spans.change(
+            ranges,
+            lambda first, last, old: Span(
+                first, last, _ACQUIRED_FROM[old.state], old.delivery_count + 1, member_id, until_ms
+            ),
+        ):
+            self._add_taken(taken, span)
+        return taken
+
+    def _add_taken(self, taken: list[Acquired], span: Span) -> None:
+        count = span.delivery_count
+        if count > 1:
+            self.redelivered_records += span.records
+        if taken and taken[-1].last == span.first - 1 and taken[-1].delivery_count == count:
+            taken[-1] = Acquired(taken[-1].first, span.last, count)
+        else:
+            taken.append(Acquired(span.first, span.last, count))
 
     def _extend(self, last: int) -> None:
         new = Span(self.end_offset, last, RecordState.AVAILABLE)
@@ -307,16 +355,9 @@ class Window:
         self._available_from = min(self._available_from, new.first)
 
     def _lock(self, span: Span, member_id: str, now_ms: int, rules: Rules, taken: list[Acquired]) -> None:
-        count = span.delivery_count + 1
-        self._move(
-            span, Trigger.ACQUIRE, delivery_count=count, member_id=member_id, until_ms=now_ms + rules.lock_ms
-        )
-        if count > 1:
-            self.redelivered_records += span.records
-        if taken and taken[-1].last == span.first - 1 and taken[-1].delivery_count == count:
-            taken[-1] = Acquired(taken[-1].first, span.last, count)
-        else:
-            taken.append(Acquired(span.first, span.last, count))
+        count, until_ms = span.delivery_count + 1, now_ms + rules.lock_ms
+        self._move(span, Trigger.ACQUIRE, delivery_count=count, member_id=member_id, until_ms=until_ms)
+        self._add_taken(taken, replace(span, delivery_count=count))
 
     # Acknowledging
 
@@ -326,24 +367,35 @@ class Window:
         """Apply all of them, or none and raise RequestRejected if the member has not locked all of their records."""
         for one in acknowledgements:
             self._check_held(one, member_id)
+        if acknowledgements and self.order is not None:
+            first = acknowledgements[0].first
+            locked_ms = now_ms - self.spans.touching(first, first)[0].until_ms + rules.lock_ms
+            slow_ms = SLOW_MS_PER_RECORD * sum(one.records for one in acknowledgements)
+            self._is_slow = locked_ms >= max(slow_ms, SLOW_MS_MIN)
+        for trigger, kind in _FINISHING.items():
+            self._finish([one for one in acknowledgements if one.type is kind], trigger, member_id)
         for one in acknowledgements:
-            for span in self.spans.overlapping(one.first, one.last):
-                self._apply(span, one.type, now_ms, rules)
+            if one.type not in _FINISHING.values():
+                for span in self.spans.overlapping(one.first, one.last):
+                    self._apply(span, one.type, now_ms, rules)
         self._advance_start()
 
     def _check_held(self, one: Acknowledgement, member_id: str) -> None:
         if not self.start_offset <= one.first <= one.last < self.end_offset:
             raise _not_held(f"offsets {one.first} to {one.last} are not being delivered")
-        for span in self.spans.overlapping(one.first, one.last):
+        for span in self.spans.touching(one.first, one.last):
             if span.state is not RecordState.ACQUIRED or span.member_id != member_id:
                 raise _not_held(f"offsets {span.first} to {span.last} are not locked by this member")
 
+    def _finish(self, ranges: Sequence[OffsetRange], trigger: Trigger, member_id: str) -> None:
+        """Records that a member has locked are done."""
+        state = TRANSITIONS[RecordState.ACQUIRED, trigger]
+        self._changes += self.spans.change(ranges, lambda first, last, _: Span(first, last, state))
+        if ranges and self.order is not None:
+            self.order.finish(member_id, ranges)
+
     def _apply(self, span: Span, kind: AcknowledgeType, now_ms: int, rules: Rules) -> None:
         match kind:
-            case AcknowledgeType.ACCEPT:
-                self._move(span, Trigger.ACCEPT)
-            case AcknowledgeType.GAP:
-                self._move(span, Trigger.SKIP)
             case AcknowledgeType.RELEASE:
                 self._release(span, Trigger.RELEASE, now_ms, rules)
             case AcknowledgeType.REJECT:
@@ -404,7 +456,7 @@ class Window:
             return
         for offset in range(span.first, span.last + 1):
             one = replace(span, first=offset, last=offset)
-            if self.order.is_behind(offset):
+            if self.order.is_behind(span.member_id, offset):
                 # Nobody processed it, so this delivery does not count: the one before it is to blame.
                 self._move(one, trigger, delivery_count=one.delivery_count - 1)
             else:
@@ -445,9 +497,9 @@ class Window:
             self._put(moved)
         if self.order is not None and span.state is RecordState.ACQUIRED:
             if state is RecordState.AVAILABLE:
-                self.order.release(span.first, is_delayed=until_ms > 0)
+                self.order.release(span.member_id, span.first, is_delayed=until_ms > 0)
             elif state is not RecordState.ACQUIRED:
-                self.order.finish(span.first, span.last)
+                self.order.finish(span.member_id, (span,))
 
     def _put(self, span: Span) -> None:
         self.spans.put(span)
