@@ -144,6 +144,7 @@ def check(notes: list[Note], killed_at_s: dict[int, float], keys: int, count: in
     open_works: dict[tuple[int, str], Work] = {}
     processed: dict[str, int] = dict.fromkeys((f"k{key}" for key in range(keys)), -1)
     accepted = dict(processed)
+    done: set[tuple[str, int]] = set()
     for note in sorted(notes, key=lambda each: each.at_s):
         if note.event == "start":
             assert note.number <= processed[note.key] + 1, f"{note} before the one in front of it"
@@ -152,7 +153,12 @@ def check(notes: list[Note], killed_at_s: dict[int, float], keys: int, count: in
             open_works[note.worker, note.key] = work
             works[note.key].append(work)
         elif note.event == "accepted":
-            # Noted when the broker has answered, and by then another worker may be done with the next one.
+            # Noted when the broker has answered, and by then another worker may be done with the next one. But no
+            # worker has started this one again, before or after the broker had accepted it.
+            last = next(work for work in reversed(works[note.key]) if work.number == note.number)
+            assert last.worker == note.worker, f"{note} of a message that {last.worker} started later"
+            assert (note.key, note.number) not in done, f"{note} was accepted before"
+            done.add((note.key, note.number))
             accepted[note.key] = max(accepted[note.key], note.number)
         else:
             work = open_works.pop((note.worker, note.key))
