@@ -47,13 +47,13 @@ def versions_to_compare(level: Compatibility, versions: Sequence[S]) -> Sequence
     return versions[::-1] if level.is_transitive else versions[-1:]
 
 
-def incompatibilities_at(
+def first_conflict(
     level: Compatibility, new: S, versions: Sequence[S], compare: Compare[S]
-) -> list[Incompatibility]:
-    """Why the new schema violates the level; those of the newest version that it conflicts with."""
+) -> tuple[S, list[Incompatibility]] | None:
+    """The newest version with which the new schema violates the level, and the reasons."""
     for old in versions_to_compare(level, versions):
         found = [*compare(new, old)] if level.is_backward else []
         found += compare(old, new) if level.is_forward else []
         if found:
-            return found
-    return []
+            return old, found
+    return None

@@ -1,0 +1,65 @@
+"""A schema of any type: its text -> what identifies it, and what can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from headrace.schemas.avro.canonical import canonical_value
+from headrace.schemas.avro.compatibility import incompatibilities_of_avro
+from headrace.schemas.avro.parsing import parse_avro
+from headrace.schemas.avro.types import AvroSchema
+from headrace.schemas.definition import Definition, SchemaType
+from headrace.schemas.errors import InvalidSchema
+from headrace.schemas.incompatibility import Incompatibility
+from headrace.schemas.json_text import canonical, decode, encode
+
+
+class Parsed(Struct, frozen=True, kw_only=True, eq=False):
+    """`text` is as it was written, without white space where that has no meaning. Schemas with the same `canonical`
+    form are the same one; `normalized` is a text for it that does not depend on how it was written."""
+
+    type: SchemaType
+    text: str
+    normalized: str
+    canonical: bytes
+    schema: AvroSchema
+
+
+class Referenced(Struct, frozen=True):
+    """`name` is how the referring schema mentions it."""
+
+    name: str
+    parsed: Parsed
+
+
+def parse(definition: Definition, referenced: Sequence[Referenced] = (), *, strict: bool = True) -> Parsed:
+    """InvalidSchema if the text is not valid. Without `strict`, what other registries have accepted is read too."""
+    for each in referenced:
+        if each.parsed.type is not definition.type:
+            raise InvalidSchema(
+                f"the reference {each.name} is {each.parsed.type}, and the schema {definition.type}",
+                hint="refer to schemas of the same type",
+            )
+    if definition.type is not SchemaType.AVRO:
+        raise InvalidSchema(f"{definition.type} is not supported", hint="register an Avro schema")
+    schema = parse_avro(
+        definition.text, referenced=[each.parsed.schema for each in referenced], strict=strict
+    )
+    value = canonical_value(schema)
+    return Parsed(
+        type=SchemaType.AVRO,
+        text=encode(decode(definition.text)),
+        normalized=encode(value),
+        canonical=canonical(value),
+        schema=schema,
+    )
+
+
+def incompatibilities(reader: Parsed, writer: Parsed) -> list[Incompatibility]:
+    """Why data of the writer's schema can't be read with the reader's schema; empty if it can."""
+    if reader.type is not writer.type:
+        detail = f"the reader's schema is {reader.type}, and the writer's {writer.type}"
+        return [Incompatibility(kind="SCHEMA_TYPE_MISMATCH", path="/", detail=detail)]
+    return incompatibilities_of_avro(reader.schema, writer.schema)
