@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from headrace.schemas.avro.canonical import canonical_value
 from headrace.schemas.avro.compatibility import incompatibilities_of_avro
 from headrace.schemas.avro.parsing import parse_avro
-from headrace.schemas.avro.types import AvroSchema
 from headrace.schemas.definition import Definition, SchemaType
 from headrace.schemas.errors import InvalidSchema
 from headrace.schemas.incompatibility import Incompatibility
+from headrace.schemas.json_schema.compatibility import incompatibilities_of_json_schema
+from headrace.schemas.json_schema.parsing import parse_json_schema
 from headrace.schemas.json_text import canonical, decode, encode
 
 
@@ -24,7 +26,8 @@ class Parsed(Struct, frozen=True, kw_only=True, eq=False):
     text: str
     normalized: str
     canonical: bytes
-    schema: AvroSchema
+    schema: Any
+    """As the package of its type has it."""
 
 
 class Referenced(Struct, frozen=True):
@@ -42,19 +45,13 @@ def parse(definition: Definition, referenced: Sequence[Referenced] = (), *, stri
                 f"the reference {each.name} is {each.parsed.type}, and the schema {definition.type}",
                 hint="refer to schemas of the same type",
             )
-    if definition.type is not SchemaType.AVRO:
-        raise InvalidSchema(f"{definition.type} is not supported", hint="register an Avro schema")
-    schema = parse_avro(
-        definition.text, referenced=[each.parsed.schema for each in referenced], strict=strict
-    )
-    value = canonical_value(schema)
-    return Parsed(
-        type=SchemaType.AVRO,
-        text=encode(decode(definition.text)),
-        normalized=encode(value),
-        canonical=canonical(value),
-        schema=schema,
-    )
+    match definition.type:
+        case SchemaType.AVRO:
+            return _parse_avro(definition.text, referenced, strict)
+        case SchemaType.JSON:
+            return _parse_json_schema(definition.text, referenced)
+        case SchemaType.PROTOBUF:
+            raise InvalidSchema("Protobuf is not supported", hint="register an Avro or a JSON schema")
 
 
 def incompatibilities(reader: Parsed, writer: Parsed) -> list[Incompatibility]:
@@ -62,4 +59,39 @@ def incompatibilities(reader: Parsed, writer: Parsed) -> list[Incompatibility]:
     if reader.type is not writer.type:
         detail = f"the reader's schema is {reader.type}, and the writer's {writer.type}"
         return [Incompatibility(kind="SCHEMA_TYPE_MISMATCH", path="/", detail=detail)]
-    return incompatibilities_of_avro(reader.schema, writer.schema)
+    try:
+        return _COMPARE[reader.type](reader.schema, writer.schema)
+    except RecursionError:
+        detail = "types refer to each other in a chain that is too long to compare"
+        return [Incompatibility(kind="TOO_COMPLEX", path="/", detail=detail)]
+
+
+_COMPARE: dict[SchemaType, Callable[[Any, Any], list[Incompatibility]]] = {
+    SchemaType.AVRO: incompatibilities_of_avro,
+    SchemaType.JSON: incompatibilities_of_json_schema,
+}
+
+
+def _parse_avro(text: str, referenced: Sequence[Referenced], strict: bool) -> Parsed:
+    schema = parse_avro(text, referenced=[each.parsed.schema for each in referenced], strict=strict)
+    value = canonical_value(schema)
+    return Parsed(
+        type=SchemaType.AVRO,
+        text=encode(decode(text)),
+        normalized=encode(value),
+        canonical=canonical(value),
+        schema=schema,
+    )
+
+
+def _parse_json_schema(text: str, referenced: Sequence[Referenced]) -> Parsed:
+    pairs = [(each.name, each.parsed.schema) for each in referenced]
+    schema = parse_json_schema(text, referenced=pairs)
+    form = canonical(schema.contents)
+    return Parsed(
+        type=SchemaType.JSON,
+        text=encode(schema.contents),
+        normalized=form.decode(),
+        canonical=form,
+        schema=schema,
+    )

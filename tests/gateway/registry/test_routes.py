@@ -17,7 +17,8 @@ from confluent_kafka.schema_registry import (
     SchemaRegistryError,
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
-from confluent_kafka.serialization import MessageField, SerializationContext
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
 from headrace.gateway.registry.limits import RegistryLimits
 from headrace.gateway.registry.negotiation import JSON_V1
@@ -63,6 +64,18 @@ def test_confluents_avro_serializers_register_and_read(client: SchemaRegistryCli
     read = AvroDeserializer(client, WITH_NOTE)
     assert [read(each, VALUE) for each in (data, newer)] == [{"id": 7, "note": ""}, {"id": 8, "note": "x"}]
     assert client.get_versions("orders-value") == [1, 2]
+
+
+def test_confluents_json_serializers_register_and_read(client: SchemaRegistryClient) -> None:
+    address = json.dumps({"type": "object", "properties": {"city": {"type": "string"}}, "title": "address"})
+    client.register_schema("address", Schema(address, "JSON"))
+    text = json.dumps({"type": "object", "title": "person", "properties": {"home": {"$ref": "address.json"}}})
+    person = Schema(text, "JSON", [SchemaReference("address.json", "address", 1)])
+    data = JSONSerializer(person, client)({"home": {"city": "Oslo"}}, VALUE)
+    assert data is not None
+    assert JSONDeserializer(person, schema_registry_client=client)(data, VALUE) == {"home": {"city": "Oslo"}}
+    with pytest.raises(SerializationError):
+        JSONSerializer(person, client)({"home": {"city": 7}}, VALUE)
 
 
 def test_confluents_serializer_is_rejected_if_its_schema_is_incompatible(

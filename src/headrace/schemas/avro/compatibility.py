@@ -51,8 +51,10 @@ class _Comparison:
     def __init__(self, reader: AvroSchema, writer: AvroSchema) -> None:
         self._reader = reader
         self._writer = writer
-        self._found: dict[tuple[str, str], _Found] = {}
-        """Of pairs of named types. A pair that is being compared counts as compatible within itself."""
+        self._compatible: dict[tuple[str, str], None] = {}
+        """Pairs of named types, in the order in which they were compared. A pair that is being compared counts as
+        compatible within itself."""
+        self._failed: dict[tuple[str, str], _Found] = {}
 
     def compare(self, reader_type: Type, writer_type: Type, path: str) -> _Found:
         reader, writer = self._reader.resolve(reader_type), self._writer.resolve(writer_type)
@@ -91,16 +93,19 @@ class _Comparison:
 
     def _compare_named(self, reader: Definition, writer: Definition, path: str) -> _Found:
         pair = (reader.name, writer.name)
-        if pair not in self._found:
-            assumed = dict(self._found)
-            self._found[pair] = []
-            found = [*_name_mismatch(reader, writer, path), *self._compare_definitions(reader, writer, path)]
-            if found:
-                # What was compatible on the assumption that this pair is has to be compared again.
-                wrong = {each for each, own in self._found.items() if not own and each not in assumed}
-                self._found = {each: own for each, own in self._found.items() if each not in wrong}
-            self._found[pair] = found[:REASONS_MAX]
-        return self._found[pair]
+        if pair in self._compatible:
+            return []
+        if pair in self._failed:
+            return self._failed[pair]
+        known = len(self._compatible)
+        self._compatible[pair] = None
+        found = [*_name_mismatch(reader, writer, path), *self._compare_definitions(reader, writer, path)]
+        if found:
+            # What was compatible on the assumption that this pair is has to be compared again.
+            while len(self._compatible) > known:
+                self._compatible.popitem()
+            self._failed[pair] = found[:REASONS_MAX]
+        return found[:REASONS_MAX]
 
     def _compare_definitions(self, reader: Definition, writer: Definition, path: str) -> _Found:
         if isinstance(reader, Record) and isinstance(writer, Record):
