@@ -31,6 +31,13 @@ def test_json_schema_keeps_its_text_without_white_space() -> None:
     )
 
 
+def test_protobuf_keeps_its_text_and_is_normalized_to_another_one() -> None:
+    text = 'syntax = "proto3"; message M { int32 a = 1; } // a comment'
+    parsed = parse(Definition(text=text, type=SchemaType.PROTOBUF))
+    assert parsed.text == text
+    assert parsed.normalized == 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n}\n'
+
+
 def test_schemas_of_different_types_are_incompatible() -> None:
     one, two = parse(Definition(text='"int"')), parse(Definition(text="true", type=SchemaType.JSON))
     assert [each.kind for each in incompatibilities(one, two)] == ["SCHEMA_TYPE_MISMATCH"]

@@ -16,6 +16,9 @@ from headrace.schemas.incompatibility import Incompatibility
 from headrace.schemas.json_schema.compatibility import incompatibilities_of_json_schema
 from headrace.schemas.json_schema.parsing import parse_json_schema
 from headrace.schemas.json_text import canonical, decode, encode
+from headrace.schemas.protobuf.compatibility import incompatibilities_of_protobuf
+from headrace.schemas.protobuf.parsing import canonical_bytes, parse_protobuf
+from headrace.schemas.protobuf.printing import print_proto
 
 
 class Parsed(Struct, frozen=True, kw_only=True, eq=False):
@@ -51,7 +54,7 @@ def parse(definition: Definition, referenced: Sequence[Referenced] = (), *, stri
         case SchemaType.JSON:
             return _parse_json_schema(definition.text, referenced)
         case SchemaType.PROTOBUF:
-            raise InvalidSchema("Protobuf is not supported", hint="register an Avro or a JSON schema")
+            return _parse_protobuf(definition.text, referenced)
 
 
 def incompatibilities(reader: Parsed, writer: Parsed) -> list[Incompatibility]:
@@ -69,6 +72,7 @@ def incompatibilities(reader: Parsed, writer: Parsed) -> list[Incompatibility]:
 _COMPARE: dict[SchemaType, Callable[[Any, Any], list[Incompatibility]]] = {
     SchemaType.AVRO: incompatibilities_of_avro,
     SchemaType.JSON: incompatibilities_of_json_schema,
+    SchemaType.PROTOBUF: incompatibilities_of_protobuf,
 }
 
 
@@ -93,5 +97,17 @@ def _parse_json_schema(text: str, referenced: Sequence[Referenced]) -> Parsed:
         text=encode(schema.contents),
         normalized=form.decode(),
         canonical=form,
+        schema=schema,
+    )
+
+
+def _parse_protobuf(text: str, referenced: Sequence[Referenced]) -> Parsed:
+    pairs = [(each.name, each.parsed.schema) for each in referenced]
+    schema = parse_protobuf(text, referenced=pairs)
+    return Parsed(
+        type=SchemaType.PROTOBUF,
+        text=schema.text,
+        normalized=print_proto(schema.file),
+        canonical=canonical_bytes(schema.file),
         schema=schema,
     )

@@ -18,11 +18,15 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 from headrace.gateway.registry.limits import RegistryLimits
 from headrace.gateway.registry.negotiation import JSON_V1
 from headrace.gateway.registry.registry import Registry
+from headrace.schemas.protobuf.compiler import compile_proto
 from tests.gateway.registry.conftest import OpenRegistry, served
 
 pytestmark = pytest.mark.timeout(120)
@@ -42,6 +46,7 @@ ORDER = record({"name": "id", "type": "long"})
 WITH_NOTE = record({"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": ""})
 WITH_PRICE = record({"name": "id", "type": "long"}, {"name": "price", "type": "double"})
 VALUE = SerializationContext("orders", MessageField.VALUE)
+OTHER_VALUE = SerializationContext("others", MessageField.VALUE)
 
 
 def body(text: str, **more: Any) -> dict[str, Any]:
@@ -76,6 +81,50 @@ def test_confluents_json_serializers_register_and_read(client: SchemaRegistryCli
     assert JSONDeserializer(person, schema_registry_client=client)(data, VALUE) == {"home": {"city": "Oslo"}}
     with pytest.raises(SerializationError):
         JSONSerializer(person, client)({"home": {"city": 7}}, VALUE)
+
+
+def test_confluents_protobuf_serializers_register_and_read(client: SchemaRegistryClient) -> None:
+    """A message with an import, and a nested one whose number is not the first."""
+    order, line = generated_messages()
+    options = {"use.deprecated.format": False}
+    placed = order(
+        id=7, price=order.DESCRIPTOR.fields_by_name["price"].message_type._concrete_class(cents=250)
+    )
+    second = line(name="x")
+    for message, context in ((placed, VALUE), (second, OTHER_VALUE)):
+        data = ProtobufSerializer(type(message), client, options)(message, context)
+        assert data is not None
+        assert ProtobufDeserializer(type(message), options, client)(data, context) == message
+    assert client.get_subjects() == ["orders-value", "others-value", "shop/money.proto"]
+
+
+def generated_messages() -> tuple[Any, Any]:
+    """The classes that generated code would have."""
+    money = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; }'
+    order = (
+        'syntax = "proto3"; package shop; import "shop/money.proto";'
+        " message Order { int64 id = 1; Money price = 2; message Note {} message Line { string name = 1; } }"
+    )
+    pool = DescriptorPool()
+    for file in compile_proto(order, {"shop/money.proto": money}).file:
+        pool.Add(file)
+    names = ("shop.Order", "shop.Order.Line")
+    found = [GetMessageClass(pool.FindMessageTypeByName(name)) for name in names]
+    return found[0], found[1]
+
+
+def test_a_protobuf_schema_is_shown_as_text_and_as_a_descriptor(http: httpx.Client) -> None:
+    text = 'syntax = "proto3"; message M { int32 a = 1; }'
+    http.post("/subjects/s/versions", json=body(text, schemaType="PROTOBUF")).raise_for_status()
+    found = http.get("/schemas/ids/1").json()
+    assert found == {"schemaType": "PROTOBUF", "schema": text}
+    descriptor = http.get("/subjects/s/versions/1?format=serialized").json()["schema"]
+    response = http.post("/subjects/s", json=body(descriptor, schemaType="PROTOBUF"))
+    assert response.json()["version"] == 1
+    response = http.post(
+        "/subjects/s/versions", json=body(text.replace("int32", "string"), schemaType="PROTOBUF")
+    )
+    assert code(response) == (409, 409)
 
 
 def test_confluents_serializer_is_rejected_if_its_schema_is_incompatible(

@@ -34,6 +34,7 @@ from headrace.schemas.errors import InvalidSchema
 from headrace.schemas.incompatibility import Incompatibility
 from headrace.schemas.levels import Compatibility, first_conflict
 from headrace.schemas.parsing import Parsed, incompatibilities
+from headrace.schemas.protobuf.parsing import serialized
 
 TOPIC = "_schemas"
 """The default of Confluent's registry, and of Karapace."""
@@ -243,10 +244,11 @@ class Registry:
     def delete_mode(self, subject: str) -> Mode:
         return self._write(lambda: self._read(lambda state: changes.delete_mode(state, subject)))
 
-    # Inside
+    def descriptor(self, version: Version) -> str:
+        """Of a Protobuf schema, in base64."""
+        return serialized(self._parsed(version.definition, strict=False).schema)
 
-    def parsed(self, version: Version) -> Parsed:
-        return self._parsed(version.definition, strict=False)
+    # Inside
 
     def _apply(self, record: InRecord) -> None:
         try:
@@ -323,7 +325,7 @@ class Registry:
         if level is Compatibility.NONE:
             return None
         wanted = versions if level.is_transitive else versions[-1:]
-        candidates = [Candidate(each.version, self.parsed(each)) for each in wanted]
+        candidates = [Candidate(each.version, self._parsed(each.definition, strict=False)) for each in wanted]
         found = first_conflict(
             level,
             Candidate(0, parsed),

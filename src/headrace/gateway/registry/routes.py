@@ -19,6 +19,7 @@ from headrace.gateway.registry.negotiation import JSON_V1, OFFERED, decoded_body
 from headrace.gateway.registry.records import Version, definition_fields, version_fields
 from headrace.gateway.registry.registry import Registry
 from headrace.gateway.registry.requests import ConfigBody, ModeBody, SchemaBody, decode_body
+from headrace.schemas.definition import SchemaType
 
 THREADS_MAX = 16
 """Requests that read, parse and compare at the same time. Writes take turns."""
@@ -388,6 +389,8 @@ class Routes:
         return [each for each in versions if subject in ("", each.subject)]
 
     async def _text(self, version: Version, format: str) -> str:
+        if format == "serialized" and version.definition.type is SchemaType.PROTOBUF:
+            return await self._in_thread(lambda: self._registry.descriptor(version))
         return version.definition.text
 
 
