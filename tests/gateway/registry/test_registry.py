@@ -125,7 +125,7 @@ def test_the_topic_of_another_registry_is_taken_over(
 
 
 def register_lenient(registry: Registry, subject: str, text: str) -> Version:
-    return registry.look_up(subject, Wanted(definition=Definition(text=text)), normalize=False, deleted=False)
+    return registry.look_up(subject, Wanted(definition=Definition(text=text)), deleted=False)
 
 
 def test_an_incompatible_schema_is_rejected_with_the_version_and_the_reason(registry: Registry) -> None:
@@ -141,6 +141,14 @@ def test_a_version_that_is_not_valid_is_no_obstacle_at_the_level_none(registry: 
     registry.set_compatibility("s", "NONE")
     assert register(registry, "s", '"int"').version == 1
     assert register(registry, "s", '"string"').version == 2
+
+
+def test_the_same_text_with_another_version_of_a_reference_is_another_schema(registry: Registry) -> None:
+    registry.set_compatibility(None, "NONE")
+    for size in (4, 8):
+        register(registry, "f", fixed(size))
+    found = [register(registry, "s", '["null", "F"]', Reference("F", "f", number)) for number in (1, 2, 1)]
+    assert [(each.version, each.id) for each in found] == [(1, 3), (2, 4), (1, 3)]
 
 
 def test_a_normalized_schema_is_stored_in_one_form(registry: Registry) -> None:

@@ -34,7 +34,7 @@ def _identity(kind: bytes, definition: Definition, form: bytes, extra: dict[str,
     parts = [
         kind,
         definition.type.encode(),
-        msgspec.json.encode(definition.references),
+        msgspec.json.encode(sorted(msgspec.structs.astuple(each) for each in definition.references)),
         msgspec.json.encode(extra, order="sorted"),
         form,
     ]

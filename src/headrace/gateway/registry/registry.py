@@ -5,6 +5,7 @@ Each method is one request of the API. Errors are `RegistryError` with the code 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
@@ -132,11 +133,11 @@ class Registry:
 
     # Registering
 
-    def look_up(self, subject: str, wanted: Wanted, *, normalize: bool, deleted: bool) -> Version:
+    def look_up(self, subject: str, wanted: Wanted, *, deleted: bool) -> Version:
         """The version of the subject that has this schema."""
         versions = self.versions(subject, deleted=deleted)
         parsed = self._parsed(wanted.definition, strict=False)
-        found = self._same(versions, wanted.extra, parsed, normalize=normalize)
+        found = self._same(versions, wanted, parsed)
         if found is None:
             raise errors.schema_not_found()
         return found
@@ -151,7 +152,7 @@ class Registry:
             )
             changes.check_mode(subject, mode, wanted)
             parsed = self._parsed(wanted.definition, strict=mode is not Mode.IMPORT)
-            if found := self._same(versions, wanted.extra, parsed, normalize=normalize):
+            if found := self._same(versions, wanted, parsed):
                 return Decision((), found)
             if mode is not Mode.IMPORT:
                 self._check_compatible(subject, parsed, versions)
@@ -297,18 +298,18 @@ class Registry:
                 f"Invalid schema of type {definition.type}, details: {error}"
             ) from error
 
-    def _same(
-        self, versions: Sequence[Version], extra: dict[str, Any], parsed: Parsed, *, normalize: bool
-    ) -> Version | None:
-        """The newest version with this schema. A version that can't be parsed is only equal by its text."""
+    def _same(self, versions: Sequence[Version], wanted: Wanted, parsed: Parsed) -> Version | None:
+        """The newest version with this schema. One that can't be parsed is not found: it is not valid any more."""
+        references = set(wanted.definition.references)
         for version in reversed(versions):
-            if version.extra != extra or version.definition.type is not parsed.type:
+            definition = version.definition
+            if definition.type is not parsed.type or version.extra != wanted.extra:
                 continue
-            try:
-                if self._resolver.parse(version.definition, strict=False).canonical == parsed.canonical:
+            if set(definition.references) != references:
+                continue
+            with contextlib.suppress(InvalidSchema):
+                if self._resolver.parse(definition, strict=False).canonical == parsed.canonical:
                     return version
-            except InvalidSchema:
-                continue
         return None
 
     def _check_compatible(self, subject: str, parsed: Parsed, versions: Sequence[Version]) -> None:

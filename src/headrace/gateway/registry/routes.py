@@ -240,16 +240,13 @@ class Routes:
         self,
         subject: str,
         request: Request,
-        normalize: str = "false",
         deleted: str = "false",
         format: str = "",
     ) -> Response:
         """The version of a subject that has this schema"""
         body = await self._body(request, SchemaBody)
         found = await self._in_thread(
-            lambda: self._registry.look_up(
-                subject, body.wanted(), normalize=_flag(normalize), deleted=_flag(deleted)
-            )
+            lambda: self._registry.look_up(subject, body.wanted(), deleted=_flag(deleted))
         )
         return _json(version_fields(found) | {"schema": await self._text(found, format)})
 
