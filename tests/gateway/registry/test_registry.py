@@ -151,6 +151,16 @@ def test_the_same_text_with_another_version_of_a_reference_is_another_schema(reg
     assert [(each.version, each.id) for each in found] == [(1, 3), (2, 4), (1, 3)]
 
 
+def test_a_reference_to_the_latest_version_is_stored_with_its_number(registry: Registry) -> None:
+    registry.set_compatibility("f", "NONE")
+    for size in (4, 8):
+        register(registry, "f", fixed(size))
+    found = register(registry, "s", '["null", "F"]', Reference("F", "f", -1))
+    assert found.definition.references == (Reference("F", "f", 2),)
+    with pytest.raises(RegistryError, match='subject "other" and version -1'):
+        register(registry, "s", '["null", "F"]', Reference("F", "other", -1))
+
+
 def test_a_normalized_schema_is_stored_in_one_form(registry: Registry) -> None:
     wanted = Wanted(definition=Definition(text='{"type": "int", "z": 1, "a": 2}'))
     text = registry.register("s", wanted, normalize=True).definition.text

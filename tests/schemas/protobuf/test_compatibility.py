@@ -33,6 +33,7 @@ COMPATIBLE: list[tuple[str, str, str]] = [
     ("one field moves to a oneof", "message M { oneof o { int32 a = 1; } }", "message M { int32 a = 1; }"),
     ("a oneof has one more",
      "message M { oneof o { int32 a = 1; int32 b = 2; } }", "message M { oneof o { int32 a = 1; } }"),
+    ("a number becomes an enum", "message M { E e = 1; } enum E { A = 0; }", "message M { int32 e = 1; }"),
     ("an optional field", "message M { optional int32 a = 1; }", "message M { int32 a = 1; }"),
     ("values of a map are wider", "message M { map<string, int64> a = 1; }", "message M { map<string, int32> a = 1; }"),
 ]  # fmt: skip
@@ -45,6 +46,8 @@ INCOMPATIBLE: list[tuple[str, str, str, list[tuple[str, str]]]] = [
      [("FIELD_SCALAR_KIND_CHANGED", "#/p.M/1")]),
     ("a message instead of a scalar", "message M { M a = 1; }", "message M { string a = 1; }",
      [("FIELD_KIND_CHANGED", "#/p.M/1")]),
+    ("another enum", "message M { B a = 1; } enum A { A0 = 0; } enum B { B0 = 0; }",
+     "message M { A a = 1; } enum A { A0 = 0; } enum B { B0 = 0; }", [("FIELD_NAMED_TYPE_CHANGED", "#/p.M/1")]),
     ("another message", "message M { B a = 1; } message A {} message B {}",
      "message M { A a = 1; } message A {} message B {}", [("FIELD_NAMED_TYPE_CHANGED", "#/p.M/1")]),
     ("a list of numbers", "message M { repeated int32 a = 1; }", "message M { int32 a = 1; }",

@@ -23,6 +23,11 @@ def test_a_file_is_compiled_with_what_it_imports() -> None:
     ]
 
 
+def test_googles_common_types_need_no_reference() -> None:
+    text = 'syntax = "proto3"; import "google/type/money.proto"; message M { google.type.Money price = 1; }'
+    assert [each.name for each in compile_proto(text, {}).file] == ["google/type/money.proto", MAIN]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -26,9 +26,12 @@ from headrace.gateway.registry.records import (
     encode_value,
 )
 from headrace.gateway.registry.state import RegistryState
-from headrace.schemas.definition import Definition
+from headrace.schemas.definition import Definition, Reference
 from headrace.schemas.levels import Compatibility
 from headrace.schemas.parsing import Parsed
+
+LATEST = -1
+"""The version of a reference to whatever is the latest one when the schema is registered."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -50,6 +53,19 @@ def check_limits(subject: str, wanted: Wanted, limits: RegistryLimits) -> None:
         raise errors.invalid_schema(f"the schema has more than {limits.references_max} references")
     if not 0 < len(subject) <= limits.subject_chars_max:
         raise errors.RegistryError(422, 42208, f"a subject has 1 to {limits.subject_chars_max:,} characters")
+
+
+def pin_references(state: RegistryState, wanted: Wanted) -> Wanted:
+    """With numbers instead of -1, which stands for the latest version."""
+
+    def pinned(reference: Reference) -> Reference:
+        latest = find_version(state, reference.subject, None, deleted=False)
+        if reference.version != LATEST or latest is None:
+            return reference
+        return replace(reference, version=latest.version)
+
+    references = tuple(pinned(each) for each in wanted.definition.references)
+    return replace(wanted, definition=replace(wanted.definition, references=references))
 
 
 def check_mode(subject: str, mode: Mode, wanted: Wanted) -> None:

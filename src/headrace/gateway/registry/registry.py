@@ -136,6 +136,7 @@ class Registry:
     def look_up(self, subject: str, wanted: Wanted, *, deleted: bool) -> Version:
         """The version of the subject that has this schema."""
         versions = self.versions(subject, deleted=deleted)
+        wanted = self._pinned(wanted)
         parsed = self._parsed(wanted.definition, strict=False)
         found = self._same(versions, wanted, parsed)
         if found is None:
@@ -145,6 +146,7 @@ class Registry:
     def register(self, subject: str, wanted: Wanted, *, normalize: bool) -> Version:
         """The version that has the schema: an earlier one, or a new one."""
         changes.check_limits(subject, wanted, self.limits)
+        wanted = self._pinned(wanted)
 
         def decide() -> Decision[Version]:
             mode, versions = self._read(
@@ -170,9 +172,9 @@ class Registry:
         )
         return version
 
-    def conflict(self, subject: str, definition: Definition, text: str | None) -> Conflict | None:
+    def conflict(self, subject: str, wanted: Wanted, text: str | None) -> Conflict | None:
         """With one version, or with those that the level of the subject requires."""
-        parsed = self._parsed(definition, strict=True)
+        parsed = self._parsed(self._pinned(wanted).definition, strict=True)
         if text is None:
             versions = self._read(lambda state: state.versions(subject, deleted=False))
         else:
@@ -284,6 +286,10 @@ class Registry:
             return self._log.write(decide)
         except EventsError as error:
             raise errors.store_failed(error) from error
+
+    def _pinned(self, wanted: Wanted) -> Wanted:
+        """A reference to the version -1 is one to the latest version of now."""
+        return self._read(lambda state: changes.pin_references(state, wanted))
 
     def _referenced(self, reference: Reference) -> Version | None:
         return self._read(lambda state: state.version(reference.subject, reference.version, deleted=True))

@@ -286,9 +286,7 @@ class Routes:
 
     async def _check(self, subject: str, version: str | None, request: Request, verbose: str) -> Response:
         body = await self._body(request, SchemaBody)
-        conflict = await self._in_thread(
-            lambda: self._registry.conflict(subject, body.wanted().definition, version)
-        )
+        conflict = await self._in_thread(lambda: self._registry.conflict(subject, body.wanted(), version))
         found: dict[str, Any] = {"is_compatible": conflict is None}
         if _flag(verbose):
             found["messages"] = [] if conflict is None else conflict.messages()

@@ -21,6 +21,7 @@ _WIRE_GROUPS = (
             FieldDescriptorProto.TYPE_UINT32,
             FieldDescriptorProto.TYPE_UINT64,
             FieldDescriptorProto.TYPE_BOOL,
+            FieldDescriptorProto.TYPE_ENUM,
         }
     ),
     frozenset({FieldDescriptorProto.TYPE_SINT32, FieldDescriptorProto.TYPE_SINT64}),
@@ -30,9 +31,7 @@ _WIRE_GROUPS = (
 )
 """Types that are read as each other; a value that does not fit is truncated."""
 
-_NAMED = frozenset(
-    {FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_ENUM, FieldDescriptorProto.TYPE_GROUP}
-)
+_MESSAGES = frozenset({FieldDescriptorProto.TYPE_MESSAGE, FieldDescriptorProto.TYPE_GROUP})
 _NOT_PACKED = frozenset(
     {
         FieldDescriptorProto.TYPE_STRING,
@@ -91,15 +90,13 @@ class _Comparison:
         self, read: FieldDescriptorProto, written: FieldDescriptorProto, path: str
     ) -> Iterator[Incompatibility]:
         names = f"{_kind(written)} of the writer is {_kind(read)} in the reader"
-        if (read.type in _NAMED or written.type in _NAMED) and read.type != written.type:
-            yield _reason("FIELD_KIND_CHANGED", path, names)
-        elif read.type in _NAMED:
+        if read.type == written.type:
             if read.type_name != written.type_name:
                 yield _reason("FIELD_NAMED_TYPE_CHANGED", path, names)
             self._follow(written)
-        elif read.type != written.type and not any(
-            read.type in group and written.type in group for group in _WIRE_GROUPS
-        ):
+        elif read.type in _MESSAGES or written.type in _MESSAGES:
+            yield _reason("FIELD_KIND_CHANGED", path, names)
+        elif not any(read.type in group and written.type in group for group in _WIRE_GROUPS):
             yield _reason("FIELD_SCALAR_KIND_CHANGED", path, names)
         is_list_changed = (read.label == FieldDescriptorProto.LABEL_REPEATED) != (
             written.label == FieldDescriptorProto.LABEL_REPEATED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.resources
 import importlib.util
 import re
 import subprocess
@@ -31,7 +33,7 @@ def compile_proto(text: str, imports: Mapping[str, str]) -> FileDescriptorSet:
     """The file and all that it imports, which comes first. `imports` are texts by the paths that files import."""
     with tempfile.TemporaryDirectory(prefix="headrace-proto-") as folder:
         root = Path(folder)
-        for path, content in {**imports, MAIN: text}.items():
+        for path, content in {**_common_types(), **imports, MAIN: text}.items():
             target = root / _checked(path)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(content)
@@ -67,6 +69,15 @@ def _run_protoc(root: Path, output: Path) -> None:
             "; ".join(problems)[:ERROR_CHARS_MAX] or f"protoc ended with {done.returncode}",
             hint="check the text; each import needs a reference",
         )
+
+
+@functools.cache
+def _common_types() -> dict[str, str]:
+    """Google's dates, money, addresses: other registries bring them too, so schemas have no references to them."""
+    if importlib.util.find_spec("google.type") is None:
+        return {}
+    files = importlib.resources.files("google.type").iterdir()
+    return {f"google/type/{each.name}": each.read_text() for each in files if each.name.endswith(".proto")}
 
 
 def _checked(path: str) -> str:
