@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
+from headrace import Broker
 from headrace.gateway.registry.changes import Wanted
 from headrace.gateway.registry.errors import RegistryError
 from headrace.gateway.registry.records import Version
@@ -88,6 +91,35 @@ def test_a_gateway_finds_at_once_what_another_one_has_registered(open_registry: 
     for size in range(10):
         registered = register(one, f"s{size}", fixed(size))
         assert two.of_id(registered.id) == [registered]
+
+
+def register_when_possible(registry: Registry, subject: str, text: str) -> Version:
+    """The client may need a moment to connect again."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return register(registry, subject, text)
+        except RegistryError as error:
+            if error.code != 50001 or time.monotonic() > deadline_s:
+                raise
+
+
+@pytest.mark.slow
+def test_schemas_are_read_while_the_broker_is_down_and_registered_when_it_is_back(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        registry = Registry.open(broker.bootstrap, timeout_s=2)
+        port = int(broker.bootstrap.rpartition(":")[2])
+        first = register(registry, "s", '"int"')
+    try:
+        assert registry.of_id(1) == [first]
+        with pytest.raises(RegistryError) as raised:
+            register(registry, "t", '"string"')
+        assert raised.value.code == 50001
+        with Broker(tmp_path, port=port):
+            assert register_when_possible(registry, "t", '"string"').id == 2
+            assert register(registry, "s", '"int"') == first
+    finally:
+        registry.close()
 
 
 def test_the_topic_of_another_registry_is_taken_over(

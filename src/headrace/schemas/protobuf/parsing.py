@@ -36,7 +36,7 @@ def parse_protobuf(text: str, *, referenced: Iterable[tuple[str, ProtobufSchema]
     if descriptor is not None and _without_extensions(file) != _without_extensions(descriptor):
         raise InvalidSchema("the descriptor has no text that means the same", hint="register the .proto file")
     imported = tuple(each for each in compiled.file if each is not file)
-    return ProtobufSchema(source.strip(), file, imported, imports)
+    return ProtobufSchema(source, file, imported, imports)
 
 
 def canonical_bytes(file: FileDescriptorProto) -> bytes:
