@@ -51,7 +51,7 @@ def test_record_that_is_no_command_is_kept_by_its_place() -> None:
 def test_reply_survives_its_record() -> None:
     reply = Reply(command_id="c1", aggregate_id="ada", version=3, reason="no", is_repeated=True)
     record = reply_record("t", reply, partition=2, timestamp_ms=1)
-    assert (read_reply(record.value), record.partition) == (reply, 2)
+    assert (read_reply(record.value or b""), record.partition) == (reply, 2)
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"\xff", b"[]"])

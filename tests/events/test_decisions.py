@@ -144,7 +144,7 @@ def test_snapshot_is_written_when_the_number_of_events_is_reached() -> None:
     for size in (2, 2, 1, 1):  # versions 2, 4, 5 and 6
         transaction.append("ada", [Deposited(amount=1)] * size, expected_version=None)
     snapshots = [each for each in transaction.draft.records if each.topic == TOPICS.snapshots]
-    assert [msgspec.json.decode(each.value)["changes"] for each in snapshots] == [4, 6]
+    assert [msgspec.json.decode(each.value or b"")["changes"] for each in snapshots] == [4, 6]
     desk.partition.close()
 
 

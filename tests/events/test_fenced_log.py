@@ -57,7 +57,7 @@ class Numbers:
         assert len(offsets) == len(draft.records)
 
     def has(self, draft: NumberDraft) -> bool:
-        return (int(draft.records[0].value), self.writer) in self.database.all()
+        return (int(draft.records[0].value or b""), self.writer) in self.database.all()
 
 
 class NumberDraft:

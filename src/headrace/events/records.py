@@ -44,11 +44,11 @@ class Topics(Struct, frozen=True, kw_only=True):
 
 
 class OutRecord(Struct, frozen=True, kw_only=True):
-    """A record to write. `partition` None: the one of the owner."""
+    """A record to write. `value` None is a tombstone; `partition` None: the one of the owner."""
 
     topic: str
     key: bytes | None
-    value: bytes
+    value: bytes | None
     headers: tuple[Header, ...]
     timestamp_ms: int
     partition: int | None = None
@@ -56,7 +56,7 @@ class OutRecord(Struct, frozen=True, kw_only=True):
     @property
     def size_bytes(self) -> int:
         named = sum(len(name.encode()) + len(text) for name, text in self.headers)
-        return len(self.key or b"") + len(self.value) + named + RECORD_OVERHEAD_BYTES
+        return len(self.key or b"") + len(self.value or b"") + named + RECORD_OVERHEAD_BYTES
 
 
 class StoredEvent(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,13 @@
+"""The schema registry: the API of Confluent's registry, kept in a compacted topic in the format of that registry.
+
+records      the records of the topic: keys and values
+state        what the records say; changes only by applying them
+log          follows the topic, and writes to it as its only writer
+identities   which schemas are the same
+registry     what clients request: registering, looking up, deleting, configuring
+routes       the same over HTTP
+
+Any number of gateways may serve the same topic. Each reads all of it. To write, a gateway opens a transactional
+producer whose id is that of the topic: this fences the gateway that wrote before, which takes the topic back for its
+next write. Between, it reads to the end of the topic and decides again; so no id is assigned twice.
+"""

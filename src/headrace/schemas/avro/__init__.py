@@ -1,0 +1,1 @@
+"""Avro schemas, by the specification 1.12: names, canonical form, and schema resolution."""

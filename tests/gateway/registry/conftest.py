@@ -1,0 +1,80 @@
+"""A registry over HTTP, on a topic of its own of the broker that the tests run against."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from headrace.gateway.registry.registry import Registry
+from headrace.gateway.registry.routes import create_router
+from headrace.kafka.cluster import Cluster
+
+TIMEOUT_S = 30.0
+
+OpenRegistry = Callable[..., Registry]
+
+
+@pytest.fixture(scope="session")
+def cluster(bootstrap: str) -> Cluster:
+    return Cluster(bootstrap, timeout_s=TIMEOUT_S)
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"_schemas-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def open_registry(bootstrap: str, topic: str) -> Iterator[OpenRegistry]:
+    """Further registries of the same topic are other gateways, as in other processes."""
+    with contextlib.ExitStack() as stack:
+
+        def open_registry(**options: object) -> Registry:
+            registry = Registry.open(bootstrap, **{"topic": topic, **options})
+            stack.callback(registry.close)
+            return registry
+
+        yield open_registry
+
+
+@pytest.fixture
+def registry(open_registry: OpenRegistry) -> Registry:
+    return open_registry()
+
+
+@contextlib.contextmanager
+def served(registry: Registry) -> Iterator[str]:
+    """The address of a server of this registry."""
+    app = FastAPI()
+    app.include_router(create_router(registry))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", http="h11", access_log=False))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def url(registry: Registry) -> Iterator[str]:
+    with served(registry) as url:
+        yield url
+
+
+@pytest.fixture
+def http(url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url, timeout=TIMEOUT_S) as http:
+        yield http
