@@ -22,7 +22,9 @@ def entries(topic: str, first: int, count: int) -> list[Entry]:
 def test_events_whose_producer_failed_are_sent_again_in_order(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "broker", durability="os", default_partitions=1)
     counters, problems = Counters(), list[str]()
-    queue = WaitingEvents("block", bytes_max=1000, on_dropped=lambda _entry, _reason: None)
+    queue = WaitingEvents(
+        "block", bytes_max=1000, on_taken=counters.add_received, on_dropped=lambda _entry, _reason: None
+    )
     delivery = Delivery(
         queue,
         {"bootstrap.servers": broker.bootstrap, "log_level": 0},
@@ -47,7 +49,9 @@ def test_events_whose_producer_failed_are_sent_again_in_order(tmp_path: Path) ->
 
 def test_what_the_broker_has_not_acknowledged_is_returned_at_the_end() -> None:
     counters = Counters()
-    queue = WaitingEvents("block", bytes_max=1000, on_dropped=lambda _entry, _reason: None)
+    queue = WaitingEvents(
+        "block", bytes_max=1000, on_taken=counters.add_received, on_dropped=lambda _entry, _reason: None
+    )
     delivery = Delivery(
         queue,
         {"bootstrap.servers": "127.0.0.1:1", "log_level": 0},

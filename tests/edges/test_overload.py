@@ -10,6 +10,8 @@ import pytest
 from headrace.edges.event import Event, Fate
 from headrace.edges.overload import Intake
 from headrace.edges.settings import EdgeSettings
+from headrace.edges.spool import Spool
+from headrace.log.filesystem import DiskFileSystem
 from headrace.testing.manual_clock import ManualClock
 from headrace.topic_names import InvalidTopicName
 from tests.edges.conftest import values_in
@@ -31,10 +33,13 @@ def test_event_without_a_time_has_that_of_its_arrival(tmp_path: Path) -> None:
     settings = EdgeSettings(overload="buffer", data_dir=tmp_path, stop_s=0)
     with Intake(NOWHERE, settings, name="e", clock=clock) as intake:
         intake.offer([Event(topic="t", value=b""), Event(topic="t", value=b"", timestamp_ms=5)])
-    from headrace.edges.spool import Spool
-    from headrace.log.filesystem import DiskFileSystem
-
-    spool = Spool(tmp_path / "edges" / "e", bytes_max=1_000_000, files=DiskFileSystem(), clock=clock)
+    spool = Spool(
+        tmp_path / "edges" / "e",
+        bytes_max=1_000_000,
+        on_taken=lambda _count: None,
+        files=DiskFileSystem(),
+        clock=clock,
+    )
     assert [each.timestamp_ms for each in spool.take(1000, 0)] == [clock.now_ms(), 5]
     spool.close()
 

@@ -27,7 +27,13 @@ def open_spool(
     files: FileSystem | None = None,
     clock: ManualClock | None = None,
 ) -> Spool:
-    return Spool(folder, bytes_max=bytes_max, files=files or DiskFileSystem(), clock=clock or ManualClock())
+    return Spool(
+        folder,
+        bytes_max=bytes_max,
+        on_taken=lambda _count: None,
+        files=files or DiskFileSystem(),
+        clock=clock or ManualClock(),
+    )
 
 
 def die(spool: Spool) -> None:

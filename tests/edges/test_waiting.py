@@ -17,7 +17,10 @@ def queue_of(when_full: WhenFull, bytes_max: int) -> tuple[WaitingEvents, Droppe
     def on_dropped(entry: Entry, reason: Reason) -> None:
         dropped.append((entry.event.value, reason))
 
-    return WaitingEvents(when_full, bytes_max=bytes_max, on_dropped=on_dropped), dropped
+    return (
+        WaitingEvents(when_full, bytes_max=bytes_max, on_taken=lambda _count: None, on_dropped=on_dropped),
+        dropped,
+    )
 
 
 def test_full_queue_drops_the_newest() -> None:

@@ -6,4 +6,7 @@ waiting     events that wait in memory: the policies drop and block
 spool       events on disk: the policy buffer
 delivery    the producer: events in flight, and what the broker reported
 counters    what became of the events; `metrics` serves them
+statsd      a StatsD listener
+tcp         lines over TCP
+datagrams   many datagrams with one system call, and the drops of the kernel
 """

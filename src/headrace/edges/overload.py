@@ -78,16 +78,25 @@ class Intake:
             in_flight_bytes_max=settings.in_flight_bytes_max,
             on_problem=self._report_problem,
         )
-        self._stop_s = settings.stop_s
+        self.stop_s = settings.stop_s
         self._is_closed = False
 
     def _make_queue(self, settings: EdgeSettings, name: str, files: FileSystem) -> WaitingEvents | Spool:
         if settings.overload != "buffer":
             return WaitingEvents(
-                settings.overload, bytes_max=settings.memory_bytes_max, on_dropped=self._drop
+                settings.overload,
+                bytes_max=settings.memory_bytes_max,
+                on_taken=self._counters.add_received,
+                on_dropped=self._drop,
             )
         folder = Path(settings.data_dir) / "edges" / name
-        spool = Spool(folder, bytes_max=settings.buffer_bytes_max, files=files, clock=self._clock)
+        spool = Spool(
+            folder,
+            bytes_max=settings.buffer_bytes_max,
+            on_taken=self._counters.add_received,
+            files=files,
+            clock=self._clock,
+        )
         self._counters.add_replayed(spool.replayed)
         return spool
 
@@ -112,11 +121,8 @@ class Intake:
             )
             for number, event in enumerate(events)
         ]
-        # Counted first: they may be delivered before this call returns.
-        self._counters.add_received(len(events))
         if self._queue.offer(entries):
             return True
-        self._counters.add_received(-len(events))
         self._counters.add_pushed_back()
         if isinstance(self._queue, Spool) and self._queue.storage_error:
             self._report_problem(f"the buffer takes no events: {self._queue.storage_error}")
@@ -129,6 +135,11 @@ class Intake:
             if not self.wait_for_room(deadline_s - time.monotonic()):
                 return False
         return True
+
+    def drop(self, events: Sequence[Event], reason: Reason) -> None:
+        """Count events for which there was no room, and which cannot wait."""
+        self._counters.add_received(len(events))
+        self._counters.add_dropped(reason, len(events))
 
     def wait_for_room(self, timeout_s: float) -> bool:
         """After an offer that was not taken: whether there is room in time."""
@@ -171,7 +182,7 @@ class Intake:
         """Deliver what is left, for `stop_s` at most. The rest is dropped and counted, or stays in the buffer."""
         if not self._is_closed:
             self._is_closed = True
-            self._delivery.drain(self._stop_s)
+            self._delivery.drain(self.stop_s)
             left = self._delivery.close()
             if isinstance(self._queue, WaitingEvents):
                 for entry in [*left, *self._queue.close()]:

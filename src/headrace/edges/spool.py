@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headrace.clock import Clock
@@ -45,9 +45,17 @@ _POSITION = "position"
 
 
 class Spool:
-    """A queue on disk, bounded in bytes."""
+    """A queue on disk, bounded in bytes. `on_taken` gets how many were taken, once they are on disk."""
 
-    def __init__(self, folder: Path, *, bytes_max: int, files: FileSystem, clock: Clock) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        bytes_max: int,
+        on_taken: Callable[[int], None],
+        files: FileSystem,
+        clock: Clock,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock_file = ProcessLock(folder / "lock")
         if not self._lock_file.take():
@@ -56,6 +64,7 @@ class Spool:
                 hint="each edge needs a buffer of its own: set another name",
             )
         self._bytes_max = bytes_max
+        self._on_taken = on_taken
         self._clock = clock
         self._position_file = folder / _POSITION
         self._log = self._open(folder, files)
@@ -110,6 +119,7 @@ class Spool:
             if is_full or not self._append(batch):
                 self.room.miss()
                 return False
+            self._on_taken(len(entries))
             self._changed.notify()
         for entry in entries:
             entry.report(Fate.BUFFERED)

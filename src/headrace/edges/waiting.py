@@ -14,13 +14,20 @@ WhenFull = Literal["drop-newest", "drop-oldest", "block"]
 
 
 class WaitingEvents:
-    """A queue in memory, bounded in bytes. Entries are dropped through `on_dropped`."""
+    """A queue in memory, bounded in bytes. `on_taken` gets how many were taken, before any of them is delivered or
+    dropped through `on_dropped`."""
 
     def __init__(
-        self, when_full: WhenFull, *, bytes_max: int, on_dropped: Callable[[Entry, Reason], None]
+        self,
+        when_full: WhenFull,
+        *,
+        bytes_max: int,
+        on_taken: Callable[[int], None],
+        on_dropped: Callable[[Entry, Reason], None],
     ) -> None:
         self._when_full = when_full
         self._bytes_max = bytes_max
+        self._on_taken = on_taken
         self._on_dropped = on_dropped
         self._entries: deque[Entry] = deque()
         self._changed = threading.Condition()
@@ -35,6 +42,7 @@ class WaitingEvents:
             if self._when_full == "block" and not self._fits(entries):
                 self.room.miss()
                 return False
+            self._on_taken(len(entries))
             for entry in entries:
                 if self._when_full == "drop-newest" and not self._fits((entry,)):
                     dropped.append((entry, Reason.NEWEST))
