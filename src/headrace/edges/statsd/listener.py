@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -30,6 +31,11 @@ from headrace.edges.statsd.series import Window
 from headrace.edges.statsd.settings import StatsdSettings
 
 WAIT_S = 0.1
+GATHER_S = 0.002
+"""A pause before packets are received, if there were few the last time: many at once need half of the CPU time."""
+GATHER_BUFFER_BYTES = 4 * 1024 * 1024
+"""The least buffer of the kernel with which there is a pause: it holds the packets of 50 ms at 100,000 per second."""
+
 EVENTS_AT_ONCE = 50
 """Events of a window that are encoded between two looks at the sockets: a fraction of a millisecond."""
 
@@ -51,6 +57,7 @@ class StatsdListener:
         self._clock = clock or SystemClock()
         self._udp = udp
         self.receive_buffer_bytes = set_receive_buffer(udp, settings.receive_buffer_bytes)
+        self._may_gather = self._is_calm = self.receive_buffer_bytes >= GATHER_BUFFER_BYTES
         self._datagrams = Datagrams(udp)
         self._drops = KernelDrops(udp)
         self._selector = selectors.DefaultSelector()
@@ -121,7 +128,10 @@ class StatsdListener:
     def _receive(self, wait_s: float) -> bool:
         """Whether anything came."""
         is_any = False
-        for key, _ in self._selector.select(wait_s):
+        ready = self._selector.select(wait_s)
+        if ready and wait_s and self._is_calm:
+            time.sleep(GATHER_S)
+        for key, _ in ready:
             packets = self._packets(key.fileobj)
             if packets:
                 is_any = True
@@ -139,13 +149,14 @@ class StatsdListener:
         while len(found) == BATCH and len(packets) < 4 * BATCH:
             found = self._datagrams.receive()
             packets += found
+        self._is_calm = self._may_gather and len(packets) < BATCH
         return packets
 
     # --- windows ---
 
     def _end_window(self, end_ms: int) -> None:
         """Begin the next window, and begin to write this one."""
-        time = WindowTime(start_ms=self._window_start_ms, end_ms=end_ms)
+        window_time = WindowTime(start_ms=self._window_start_ms, end_ms=end_ms)
         loss = Loss(received=self._window_received, dropped=self._drops.new())
         if skipped := self._skipped_lines():
             self._window_garbage[Garbage.TOO_LONG] += skipped
@@ -153,7 +164,9 @@ class StatsdListener:
         self.dropped += loss.dropped
         self.metrics += self._window.metrics
         self.garbage += self._window_garbage
-        self._writing = self._events(self._window, time, loss, dict(self._window_garbage), self._letters)
+        self._writing = self._events(
+            self._window, window_time, loss, dict(self._window_garbage), self._letters
+        )
         self._is_written = False
         self._begin(end_ms)
 
