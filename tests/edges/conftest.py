@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -37,8 +38,6 @@ def wait_until(condition: Callable[[], bool]) -> None:
 @pytest.fixture
 def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
     """A fresh topic with one partition."""
-    import uuid
-
     name = f"edges-{uuid.uuid4().hex[:12]}"
     Cluster(bootstrap, timeout_s=30).create_topic(name, partitions=1)
     return name
