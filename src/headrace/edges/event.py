@@ -10,7 +10,8 @@ from msgspec import Struct
 Headers = tuple[tuple[str, bytes | None], ...]
 
 OVERHEAD_BYTES = 500
-"""Memory of an event besides its bytes, measured: the objects of Python and of the Kafka client."""
+"""Memory of an event besides its bytes, rounded up: 430 to 460 were measured for the objects of Python. The client
+copies what is in flight, so events of 1,000 bytes take a fifth more than is counted."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
