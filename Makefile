@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc bench-search bench-patterns bench-sketches bench-rpc fuzz explore docs docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc bench-search bench-patterns bench-sketches bench-rpc bench-edges fuzz explore docs docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-cdc       measure captures of PostgreSQL, COPY and Debezium"
 	@echo "make bench-search    measure stored queries, a loop over them and Lucene's monitor"
 	@echo "make bench-rpc       measure answers to questions, Storm and Spark"
+	@echo "make bench-edges     measure StatsD packets and statsd of npm"
 	@echo "make docs            build the documentation site into site/; ARGS=serve shows it at http://127.0.0.1:8000"
 	@echo "make docs-reference  generate the settings and command reference pages from the code"
 	@echo "make format          format the code"
@@ -102,6 +103,9 @@ bench-search: setup
 
 bench-rpc: setup
 	$(BIN)/python -m benchmarks.rpc $(ARGS)
+
+bench-edges: setup
+	$(BIN)/python -m benchmarks.edges $(ARGS)
 
 # A strict build fails on a dead link. The variable switches off the theme's advertisement.
 docs: setup

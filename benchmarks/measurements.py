@@ -20,6 +20,7 @@ class Side(StrEnum):
     DEBEZIUM = "debezium"
     LUCENE = "lucene"
     STORM = "storm"
+    STATSD = "statsd"  # the reference implementation, from npm
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
@@ -35,6 +36,7 @@ SIDE_NAMES = {
     Side.DEBEZIUM: "Debezium",
     Side.LUCENE: "Lucene's monitor",
     Side.STORM: "Apache Storm",
+    Side.STATSD: "statsd (npm)",
     Side.BARE: "bare",
 }
 PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))
@@ -43,6 +45,7 @@ PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))
 class Unit(StrEnum):
     RECORDS_PER_S = "records/s"
     MESSAGES_PER_S = "messages/s"
+    PACKETS_PER_S = "packets/s"
     TRANSACTIONS_PER_S = "transactions/s"
     DOCUMENTS_PER_S = "documents/s"
     MEGABYTES_PER_S = "MB/s"

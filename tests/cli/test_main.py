@@ -22,7 +22,11 @@ COMMANDS_WITH_BOOTSTRAP = [
     ["broker", "--check"],
 ]
 LEAVES = [
-    *([each] for each in COMMANDS if each not in ("topic", "group", "queue", "job", "cdc", "view", "log")),
+    *(
+        [each]
+        for each in COMMANDS
+        if each not in ("topic", "group", "queue", "job", "cdc", "edge", "view", "log")
+    ),
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
     *(["group", each] for each in ("list", "describe", "seek", "reset", "delete")),
     *(["queue", each] for each in ("list", "describe", "alter", "delete")),
@@ -40,6 +44,7 @@ LEAVES = [
         ["view", each]
         for each in ("create", "run", "list", "lag", "rebuild", "remove", "query", "follow", "serve")
     ),
+    *(["edge", each] for each in ("statsd", "tcp")),
     *(["erase", each] for each in ("key", "continue", "status")),
     *(["log", each] for each in ("dump", "repair")),
 ]

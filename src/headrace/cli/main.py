@@ -32,6 +32,7 @@ COMMANDS = {
     "job": "headrace.cli.job.commands",
     "ask": "headrace.cli.ask",
     "cdc": "headrace.cli.cdc",
+    "edge": "headrace.cli.edge",
     "view": "headrace.cli.view.commands",
     "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",

@@ -1,0 +1,1 @@
+"""Compares what edges receive with the reference implementations of their protocols."""

@@ -1,0 +1,1 @@
+"""Programs of samples, each in its own process."""

@@ -1,0 +1,78 @@
+"""Lines over TCP: each is an event.
+
+While the intake has no room, nothing is read: the buffers of the kernel fill up, and TCP stops the senders.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.edges.connections import Connections
+from headrace.edges.event import Event, Reason
+from headrace.edges.overload import Intake
+
+WAIT_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpSettings:
+    topic: str
+    line_bytes_max: int = 1_000_000
+    """A topic with default configs takes a record of this size."""
+    connections_max: int = 1_000
+    """A connection holds one line and one piece of 64 KiB at most."""
+
+
+class TcpListener:
+    """Receives on a bound TCP socket."""
+
+    def __init__(self, settings: TcpSettings, intake: Intake, listener: socket.socket) -> None:
+        self._topic = settings.topic
+        self._intake = intake
+        self._selector = selectors.DefaultSelector()
+        self.connections = Connections(
+            listener,
+            self._selector,
+            connections_max=settings.connections_max,
+            line_bytes_max=settings.line_bytes_max,
+        )
+        self._waiting: list[Event] = []
+
+    def lost(self) -> dict[str, int]:
+        """What did not become an event, for the metrics of the process."""
+        return {"connections": self.connections.rejected, "too long": self.connections.too_long}
+
+    def run(self, is_stopping: Callable[[], bool]) -> None:
+        """Until it is stopped. Then what has arrived is read, for as long as the intake waits for its broker."""
+        while not is_stopping():
+            self._step(WAIT_S)
+        deadline_s = time.monotonic() + self._intake.stop_s
+        while self._step(0) and time.monotonic() < deadline_s:
+            pass
+        if self._waiting and not self._intake.put(
+            self._waiting, timeout_s=max(deadline_s - time.monotonic(), 0)
+        ):
+            self._intake.drop(self._waiting, Reason.STOPPED)
+
+    def _step(self, wait_s: float) -> bool:
+        """Whether there was something to do."""
+        if self._waiting:
+            if not self._intake.offer(self._waiting):
+                self._intake.wait_for_room(WAIT_S)
+                return True
+            self._waiting = []
+        ready = self._selector.select(wait_s)
+        for key, _ in ready:
+            assert isinstance(key.fileobj, socket.socket)
+            lines = self.connections.receive(key.fileobj)
+            # The events of one round of all connections are handed over together.
+            self._waiting += [Event(topic=self._topic, value=line) for line in lines]
+        return bool(ready)
+
+    def close(self) -> None:
+        self.connections.close()
+        self._selector.close()

@@ -1,0 +1,25 @@
+"""The benchmark of edges works on both sides and writes its table and its JSON. No figure is judged here."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.edges.__main__ import SUBJECTS
+from tests.benchmarks.quick_run import quick_run, results_file
+
+RUN_TIMEOUT_S = 300
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(RUN_TIMEOUT_S + 30)
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm, for statsd")
+def test_quick_run_measures_every_row(tmp_path: Path) -> None:
+    rows = quick_run("edges", tmp_path, timeout_s=RUN_TIMEOUT_S)
+
+    assert {row["row"] for row in rows} == {row.key for subject in SUBJECTS for row in subject().rows}
+    for row in rows:
+        assert {*row["sides"]} == {"headrace", "statsd"}, row["row"]
+    assert list(tmp_path.iterdir()) == [results_file("edges", tmp_path)], "npm's folder is removed"
