@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from headrace.kafka.position import Position
     from headrace.views.errors import BadView, ViewBehind, ViewUnavailable
     from headrace.views.following import Change, Step
-    from headrace.views.position import Position
     from headrace.views.reader import Found, SearchResult
     from headrace.views.view import Page, ViewReader, open_view
 else:
