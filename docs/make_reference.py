@@ -30,6 +30,7 @@ from headrace.broker.settings import BrokerSettings
 from headrace.cdc.settings import CdcSettings
 from headrace.cli.main import app
 from headrace.cli.output import RESULTS
+from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.settings import ClientSettings
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.settings import PipelineSettings
@@ -82,6 +83,13 @@ The `[cdc]` table of `{file}`, `HEADRACE_CDC_<NAME>` in the environment; the opt
 The broker is that of the commands.
 
 {cdc}
+
+## The HTTP gateway
+
+The `[gateway]` table of `{file}`, `HEADRACE_GATEWAY_<NAME>` in the environment, `--set name=value` of
+`headrace gateway`; `--listen` is `host` and `port`. The broker is that of the commands.
+
+{gateway}
 
 ## Other variables
 
@@ -163,6 +171,7 @@ def settings_page() -> str:
         client="\n".join(_settings_table(ClientSettings)),
         pipeline="\n".join(_settings_table(PipelineSettings)),
         cdc="\n".join(_settings_table(CdcSettings)),
+        gateway="\n".join(_settings_table(GatewaySettings)),
         variables="\n".join(f"| `{name}` | {_cell(meaning)} |" for name, meaning in VARIABLES.items()),
         topics="\n".join(_configs_table(TOPIC_CONFIGS.values())),
         groups="\n".join(_configs_table(GROUP_CONFIGS.values())),

@@ -33,6 +33,7 @@ COMMANDS = {
     "ask": "headrace.cli.ask",
     "cdc": "headrace.cli.cdc",
     "view": "headrace.cli.view.commands",
+    "gateway": "headrace.cli.gateway",
     "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",
