@@ -9,7 +9,7 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc bench-search bench-patterns bench-sketches bench-rpc fuzz explore docs docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc bench-search bench-patterns bench-sketches bench-rpc bench-edges fuzz explore docs docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
@@ -102,6 +102,9 @@ bench-search: setup
 
 bench-rpc: setup
 	$(BIN)/python -m benchmarks.rpc $(ARGS)
+
+bench-edges: setup
+	$(BIN)/python -m benchmarks.edges $(ARGS)
 
 # A strict build fails on a dead link. The variable switches off the theme's advertisement.
 docs: setup

@@ -20,6 +20,7 @@ class Side(StrEnum):
     DEBEZIUM = "debezium"
     LUCENE = "lucene"
     STORM = "storm"
+    FASTAPI = "fastapi"  # a bare route that produces with confluent-kafka
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
@@ -35,6 +36,7 @@ SIDE_NAMES = {
     Side.DEBEZIUM: "Debezium",
     Side.LUCENE: "Lucene's monitor",
     Side.STORM: "Apache Storm",
+    Side.FASTAPI: "bare FastAPI route",
     Side.BARE: "bare",
 }
 PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))
@@ -48,6 +50,7 @@ class Unit(StrEnum):
     MEGABYTES_PER_S = "MB/s"
     MILLISECONDS = "ms"
     SECONDS = "s"
+    KILOBYTES = "KB"
     MEGABYTES = "MB"
     PERCENT_OF_A_CORE = "% of a core"
 

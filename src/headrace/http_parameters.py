@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fastapi import Request
 
 from headrace.errors import HeadraceError
@@ -14,7 +16,10 @@ class UnknownParameter(HeadraceError):
 
 async def only_known_parameters(request: Request) -> None:
     """A dependency of FastAPI."""
-    known = {each.alias for each in request.scope["route"].dependant.query_params}
+    check_parameters(request, {each.alias for each in request.scope["route"].dependant.query_params})
+
+
+def check_parameters(request: Request, known: Collection[str]) -> None:
     for name in request.query_params:
         if name not in known:
             hint = did_you_mean(name, known) or f"the parameters are {', '.join(sorted(known)) or 'none'}"

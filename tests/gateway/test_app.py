@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,8 +85,6 @@ def test_page_with_the_documentation_is_served(gateway: Serving) -> None:
 
 
 def test_requests_beyond_the_bound_are_told_to_come_back(serve: Serve, topic: str) -> None:
-    import threading
-
     gateway = serve(requests_max=1, subscribers_max=1)
     statuses: list[int] = []
     threads = [
@@ -98,3 +100,30 @@ def test_requests_beyond_the_bound_are_told_to_come_back(serve: Serve, topic: st
     assert set(statuses) <= {200, 503}
     assert 503 in statuses
     assert gateway.get(f"/topics/{topic}/records").status_code == 200
+
+
+@pytest.mark.slow
+def test_every_request_that_the_description_allows_gets_a_response_that_it_has(
+    serve: Serve, topic: str, tmp_path: Path
+) -> None:
+    gateway = serve(produce_ms_max=5_000, wait_ms_max=100)
+    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{gateway.url}/openapi.json"]
+    command += ["--phases", "coverage,fuzzing", "--max-examples", "50", "--generation-deterministic"]
+    # Streams do not end. Which start of a read excludes another one can't be described, and Starlette's Allow has the
+    # method of one route.
+    command += [
+        "--exclude-path-regex",
+        "stream",
+        "--exclude-checks",
+        "positive_data_acceptance,allow_header_conformance",
+    ]
+    ran = subprocess.run([*command, "--no-color"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-5_000:] + ran.stderr[-1_000:]
+    assert "Tested: 8" in ran.stdout
+    assert gateway.get(f"/topics/{topic}").status_code == 200
+
+
+def test_unknown_path_and_method_are_errors_in_the_same_form(gateway: Serving) -> None:
+    for response, status in ((gateway.get("/topic"), 404), (gateway.client.delete("/topics"), 405)):
+        assert (response.status_code, response.json()["error_code"]) == (status, status)
+        assert response.json()["hint"]

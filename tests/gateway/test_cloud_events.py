@@ -82,6 +82,7 @@ def test_attributes_in_the_headers_of_the_request_are_percent_decoded() -> None:
         ({**EVENT, "specversion": "0.3"}, "specversion is '0.3'"),
         ({"id": "1"}, "specversion is 'None'"),
         ({**EVENT, "source": ""}, "has no source"),
+        ({**EVENT, "type": False}, "the type of the event is not text"),
         ({**EVENT, "Upper": "x"}, "can't be the name of an attribute"),
         ({**EVENT, "nested": {}}, "the attribute nested"),
         ({**EVENT, "data": 1, "data_base64": "AA=="}, "data and data_base64"),

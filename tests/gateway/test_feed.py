@@ -6,7 +6,7 @@ from headrace.gateway.records import RECORD_BYTES, Record
 
 def record(partition: int, offset: int, value: bytes = b"") -> Record:
     return Record(
-        topic="t", partition=partition, offset=offset, timestamp_ms=0, key=None, value=value, headers=()
+        topic="t", partition=partition, offset=offset, timestamp_ms=0, key=None, value=value, headers=[]
     )
 
 

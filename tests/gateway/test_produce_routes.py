@@ -87,6 +87,9 @@ def test_equal_keys_go_to_the_partition_that_other_clients_choose(gateway: Servi
         ("/partitions/3", REST_JSON_RECORDS, '{"records":[{"value":1}]}', 404, 40402),
         ("", REST_JSON_RECORDS, '{"records":[{"value":1,"partition":3}]}', 404, 40402),
         ("", REST_JSON_RECORDS, '{"records":[]}', 422, 422),
+        ("", "application/json", "[]", 422, 422),
+        ("", "application/x-ndjson", "\n", 422, 422),
+        ("", "application/cloudevents-batch+json", "[]", 422, 422),
         ("", REST_JSON_RECORDS, "{", 422, 422),
         ("", "text/plain", "x", 415, 415),
         ("", "", "x", 415, 415),
@@ -114,7 +117,7 @@ def test_record_that_the_broker_rejects_fails_the_request_and_names_it(
     topic = new_topic(1, **{"max.message.bytes": "1000"})
     body = json.dumps(["x" * 2_000_000])
     response = gateway.post(f"/topics/{topic}", body, "application/json")
-    assert (response.status_code, response.json()["error_code"]) == (500, 50002)
+    assert (response.status_code, response.json()["error_code"]) == (422, 422)
     (failed,) = response.json()["offsets"]
     assert failed["offset"] is None
     assert failed["error_code"] == 1

@@ -18,7 +18,7 @@ def decoded(value: bytes | None, format: Format = Format.JSON, **fields: Any) ->
             "offset": 7,
             "timestamp_ms": 9,
             "key": None,
-            "headers": (),
+            "headers": [],
             **fields,
         },
         value=value,

@@ -28,7 +28,7 @@ class Scripted:
 
 def record(offset: int, *, topic: str = "t", key: bytes | None = None) -> Record:
     return Record(
-        topic=topic, partition=0, offset=offset, timestamp_ms=offset * 10, key=key, value=b"1", headers=()
+        topic=topic, partition=0, offset=offset, timestamp_ms=offset * 10, key=key, value=b"1", headers=[]
     )
 
 

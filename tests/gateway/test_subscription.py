@@ -42,7 +42,7 @@ class Log:
                 timestamp_ms=0,
                 key=None,
                 value=b"",
-                headers=(),
+                headers=[],
             )
             offsets[partition] += 1
             self.records.append(record)

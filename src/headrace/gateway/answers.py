@@ -108,6 +108,11 @@ class ErrorAnswer(BaseModel):
     hint: str = Field(description="what to do next")
 
 
+def error(description: str) -> dict[str, Any]:
+    """Of a route, for the documentation."""
+    return {"model": ErrorAnswer, "description": description, "content": {REST_JSON: {}}}
+
+
 def as_json(value: object, *, status: int = 200, media_type: str = PLAIN_JSON) -> Response:
     return Response(msgspec.json.encode(value), status, media_type=media_type)
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
-from headrace.gateway.answers import ErrorAnswer, error_response, media_type_of
+from headrace.gateway.answers import error, error_response, media_type_of
 from headrace.gateway.bodies import Bodies
-from headrace.gateway.errors import BadRequest
+from headrace.gateway.errors import BadRequest, MethodNotAllowed, NoSuchPath
 from headrace.gateway.feeds import Feeds
 from headrace.gateway.log_reader import LogReader
 from headrace.gateway.produce_routes import produce_router
@@ -30,11 +31,12 @@ from headrace.http_docs_page import add_docs_page
 from headrace.http_hosts import ServedHosts
 from headrace.http_parameters import only_known_parameters
 from headrace.kafka.cluster import Cluster
+from headrace.printable import printable
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorAnswer, "description": "The request is wrong"},
-    404: {"model": ErrorAnswer, "description": "There is no such topic or partition"},
-    503: {"model": ErrorAnswer, "description": "The same request may succeed later"},
+    400: error("The request is wrong"),
+    404: error("There is no such topic or partition"),
+    503: error("The same request may succeed later"),
 }
 
 
@@ -73,7 +75,8 @@ def create_app(
     add_docs_page(app)
     write = produce_router(topics, publisher, Bodies(settings), requests, records_max=settings.records_max)
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)
-    for router in (write, topic_router(topics, requests), read):
+    app.include_router(write)
+    for router in (topic_router(topics, requests), read):
         app.include_router(router, dependencies=[Depends(only_known_parameters)])
     app.include_router(stream_router(Streams(topics, starts, log, feeds, settings, subscribers)))
     for router in routers:
@@ -102,6 +105,15 @@ def _add_errors(app: FastAPI, settings: GatewaySettings) -> None:
         problem = f"the parameter {first['loc'][-1]} is wrong: {first['msg']}"
         return respond(request, BadRequest(problem, hint="/docs lists the parameters"))
 
+    async def on_no_route(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = MethodNotAllowed if error.status_code == MethodNotAllowed.status else NoSuchPath
+        problem = f"{request.method} {printable(request.url.path)[:200]}: {error.detail}"
+        response = respond(request, kind(problem, hint="/docs lists the paths"))
+        response.headers.update(error.headers or {})
+        return response
+
+    app.add_exception_handler(HTTPException, on_no_route)
     app.add_exception_handler(HeadraceError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
 

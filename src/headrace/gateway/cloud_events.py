@@ -59,6 +59,8 @@ def _structured(event: dict[str, Raw]) -> NewRecord:
     for name, raw in event.items():
         if name not in ("data", "data_base64"):
             value = decoded(_ATTRIBUTE, bytes(raw), where=f"the attribute {name[:50]}", hint=_HINT)
+            if name in REQUIRED and not isinstance(value, str):
+                raise BadBody(f"the {name} of the event is not text", hint=_HINT)
             if value is not None:
                 attributes[name] = _as_text(value)
     data_type = attributes.pop("datacontenttype", None)
@@ -98,7 +100,9 @@ def _record(attributes: dict[str, str], data_type: str | None, data: bytes | Non
     )
 
 
-def _headers(attributes: Mapping[str, str], data_type: str | None) -> Iterable[tuple[str, bytes]]:
+def _headers(
+    attributes: Mapping[str, str], data_type: str | None
+) -> Iterable[tuple[str, str | bytes | None]]:
     if data_type:
         yield "content-type", data_type.encode()
     for name, text in attributes.items():

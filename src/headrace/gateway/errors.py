@@ -36,6 +36,14 @@ class UnknownPartition(GatewayError):
     code = 40402
 
 
+class NoSuchPath(GatewayError):
+    status = code = 404
+
+
+class MethodNotAllowed(GatewayError):
+    status = code = 405
+
+
 class BodyTooSlow(GatewayError):
     status = code = 408
 

@@ -92,4 +92,4 @@ class Feed:
         self.first += 1
 
 
-_DROPPED = Kept(Record(topic="", partition=0, offset=0, timestamp_ms=0, key=None, value=None, headers=()), {})
+_DROPPED = Kept(Record(topic="", partition=0, offset=0, timestamp_ms=0, key=None, value=None, headers=[]), {})

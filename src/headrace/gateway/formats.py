@@ -65,7 +65,7 @@ _ANY = msgspec.json.Decoder()
 
 
 def records_of(content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]:
-    """The records of a body; `content_type` is without parameters. At least one."""
+    """The records of a body; `content_type` is without parameters."""
     match content_type:
         case "application/vnd.kafka.json.v2+json":
             found = _rest_json(body)
@@ -80,8 +80,6 @@ def records_of(content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]
                 f"Content-Type {content_type[:100] or 'missing'} is not supported",
                 hint=f"send one of {', '.join(CONTENT_TYPES)}, or CloudEvents",
             )
-    if not found:
-        raise BadBody("the body has no records", hint="send at least one")
     return found
 
 
@@ -135,6 +133,8 @@ def _plain(body: bytes, rule: KeyRule) -> list[NewRecord]:
     text = json_text(body)
     is_array = text.lstrip(b" \t\r\n").startswith(b"[")
     events = decoded(_EVENTS, text) if is_array else [decoded(_EVENT, text)]
+    if rule.key is None and rule.field is None:
+        return [NewRecord(value=_value(bytes(each))) for each in events]
     return [_event(bytes(each), rule, f"event {index}") for index, each in enumerate(events)]
 
 

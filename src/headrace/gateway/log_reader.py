@@ -6,12 +6,14 @@ A few consumers are shared. Each read assigns its partitions to one of them, so 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from anyio import CapacityLimiter, to_thread
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
@@ -26,6 +28,8 @@ Offsets = dict[str, dict[int, int]]
 
 READ_S_MAX = 15.0
 """For a broker that does not respond. One that responds sends records or the end of a partition."""
+
+LOOK_UP_S_MAX = 5.0
 
 CONSUME_RECORDS = 500
 GROUP = "headrace-gateway"
@@ -58,6 +62,8 @@ class LogReader:
     def __init__(self, cluster: Cluster, settings: GatewaySettings) -> None:
         self._cluster = cluster
         self._free: list[Consumer] = []
+        self._looked_up: dict[Consumer, set[str]] = defaultdict(set)
+        """The topics whose leaders each of them knows."""
         self._places = asyncio.Semaphore(settings.readers_max)
         self._threads = CapacityLimiter(settings.readers_max)
         self._wait_s = settings.reader_wait_ms_max / 1000
@@ -80,12 +86,15 @@ class LogReader:
     def _read(self, start: Mapping[str, Mapping[int, int]], records_max: int, bytes_max: int) -> Page:
         consumer = self._free.pop() if self._free else self._consumer()
         try:
+            for topic in start.keys() - self._looked_up[consumer]:
+                look_up_leaders(consumer, topic)
+                self._looked_up[consumer].add(topic)
             page = _Reading(self._cluster, consumer, start, records_max, bytes_max).run()
         except HeadraceError:
             self._give_back(consumer)
             raise
         except BaseException:
-            consumer.close()  # its state is unknown
+            self._close(consumer)  # its state is unknown
             raise
         self._give_back(consumer)
         return page
@@ -93,7 +102,7 @@ class LogReader:
     def _give_back(self, consumer: Consumer) -> None:
         consumer.unassign()
         if self._is_closed:
-            consumer.close()
+            self._close(consumer)
         else:
             self._free.append(consumer)
 
@@ -103,7 +112,11 @@ class LogReader:
     def close(self) -> None:
         self._is_closed = True
         while self._free:
-            self._free.pop().close()
+            self._close(self._free.pop())
+
+    def _close(self, consumer: Consumer) -> None:
+        self._looked_up.pop(consumer, None)
+        consumer.close()
 
 
 def reading_config(cluster: Cluster, **options: Any) -> dict[str, Any]:
@@ -121,6 +134,12 @@ def reading_config(cluster: Cluster, **options: Any) -> dict[str, Any]:
         **options,
     )
     return {**config, "error_cb": lambda _error: None}
+
+
+def look_up_leaders(consumer: Consumer, topic: str) -> None:
+    """Before the first assignment of a topic to a client, which otherwise looks for the leaders once a second."""
+    with contextlib.suppress(KafkaException):
+        consumer.list_topics(topic, timeout=LOOK_UP_S_MAX)
 
 
 class _Reading:

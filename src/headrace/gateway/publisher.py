@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from msgspec import Struct
@@ -24,7 +24,7 @@ DO_NOT_RETRY, MAY_RETRY = 1, 2
 """The codes of failed records in Confluent's REST proxy."""
 
 
-class Written(Struct, kw_only=True):
+class Written(Struct):
     """What became of one record."""
 
     partition: int | None
@@ -33,33 +33,54 @@ class Written(Struct, kw_only=True):
     error: str | None = None
 
 
+class Outcome(Struct, frozen=True):
+    written: list[Written]
+    failures: frozenset[int]
+    """Kafka's codes of the records that were not written."""
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the request has to be changed, because the broker will never take these records."""
+        return not self.failures.isdisjoint(_REJECTED)
+
+
+_REJECTED = frozenset(
+    {
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+
+
 class _Request:
     """The records of one request, until all of them are acknowledged or failed."""
 
     def __init__(self, count: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._left = count
-        # Each is set before the last call of `_is_done`, whichever thread makes it.
         self.written: list[Written | None] = [None] * count
-        self._outcomes: list[int] = []
+        self.failures: set[int] = set()
+        # Its steps are atomic, so that exactly one thread takes the last one, after all outcomes are set.
+        self._outcomes = iter(range(1, count + 1))
+        self._count = count
         self.all_done: asyncio.Future[None] = self._loop.create_future()
 
     def acknowledged(self, index: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed(index, error)
             return
-        self.written[index] = Written(partition=message.partition(), offset=message.offset())
-        self._count(index)
+        self.written[index] = Written(message.partition(), message.offset())
+        if next(self._outcomes) == self._count:
+            self._loop.call_soon_threadsafe(self._set_done)
 
     def failed(self, index: int, error: KafkaError) -> None:
         code = MAY_RETRY if _is_passing(error) else DO_NOT_RETRY
-        self.written[index] = Written(partition=None, offset=None, error_code=code, error=error.str())
-        self._count(index)
-
-    def _count(self, index: int) -> None:
-        # Appending is atomic, so that the thread which appends the last one sees all.
-        self._outcomes.append(index)
-        if len(self._outcomes) == self._left:
+        self.written[index] = Written(None, None, code, error.str())
+        self.failures.add(error.code())
+        if next(self._outcomes) == self._count:
             self._loop.call_soon_threadsafe(self._set_done)
 
     def _set_done(self) -> None:
@@ -93,35 +114,33 @@ class Publisher:
 
     async def publish(
         self, topic: str, records: Sequence[NewRecord], *, partition: int | None = None
-    ) -> list[Written]:
+    ) -> Outcome:
         """When the broker has acknowledged all of them, or rejected some. `partition` is that of all records."""
         if len(self._producer) + len(records) > self._settings.unacknowledged_records_max:
             raise TooManyRecords(
                 "the broker does not acknowledge records as fast as they come",
                 hint="send the same request later",
             )
+        assert records
         request = _Request(len(records))
+        produce = self._producer.produce
         for index, each in enumerate(records):
-            self._produce(topic, each, each.partition if partition is None else partition, request, index)
+            number = each.partition if partition is None else partition
+            try:
+                produce(
+                    topic,
+                    each.value,
+                    each.key,
+                    -1 if number is None else number,
+                    on_delivery=partial(request.acknowledged, index),
+                    headers=each.headers or None,
+                )
+            except KafkaException as error:
+                request.failed(index, error.args[0])
+            except BufferError:
+                request.failed(index, KafkaError(KafkaError._QUEUE_FULL))
         await request.all_done
-        return [each for each in request.written if each is not None]
-
-    def _produce(
-        self, topic: str, record: NewRecord, partition: int | None, request: _Request, index: int
-    ) -> None:
-        try:
-            self._producer.produce(
-                topic,
-                record.value,
-                record.key,
-                -1 if partition is None else partition,
-                on_delivery=partial(request.acknowledged, index),
-                headers=list(record.headers) or None,
-            )
-        except KafkaException as error:
-            request.failed(index, error.args[0])
-        except BufferError:
-            request.failed(index, KafkaError(KafkaError._QUEUE_FULL))
+        return Outcome(cast("list[Written]", request.written), frozenset(request.failures))
 
     def _acknowledge(self) -> None:
         while not self._is_closed:

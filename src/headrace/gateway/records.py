@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, cast
 
@@ -11,7 +10,7 @@ import msgspec
 from confluent_kafka import Message
 from msgspec import Raw, Struct
 
-Headers = Sequence[tuple[str, bytes | None]]
+Headers = list[tuple[str, bytes | None]]
 
 
 class Format(StrEnum):
@@ -26,7 +25,7 @@ class NewRecord(Struct, frozen=True, kw_only=True):
     value: bytes | None
     key: bytes | None = None
     partition: int | None = None
-    headers: Headers = ()
+    headers: list[tuple[str, str | bytes | None]] = []
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -48,7 +47,7 @@ class Record(Struct, frozen=True, kw_only=True):
             timestamp_ms=message.timestamp()[1],
             key=message.key(),
             value=message.value(),
-            headers=cast("Headers", message.headers() or ()),
+            headers=cast("Headers", message.headers() or []),
         )
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import resource
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 
 from headrace import http_server
 from headrace.errors import HeadraceError
@@ -15,6 +16,8 @@ from headrace.gateway.app import create_app
 from headrace.gateway.connections import WebSocketConnection, connections
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
+
+GC_THRESHOLD = 50_000
 
 WEB_SOCKETS: dict[str, Any] = {
     "ws": WebSocketConnection,
@@ -31,9 +34,15 @@ def serve(
     on_ready: Callable[[str], None] = print,
 ) -> None:
     """Until Ctrl-C or SIGTERM. There is no authentication."""
+
+    def application(hosts: frozenset[str] | None) -> FastAPI:
+        app = create_app(cluster, settings, hosts=hosts, routers=routers)
+        _collect_garbage_rarely()
+        return app
+
     _raise_descriptors()
     http_server.serve(
-        lambda hosts: create_app(cluster, settings, hosts=hosts, routers=routers),
+        application,
         settings.host,
         settings.port,
         is_open=settings.insecure,
@@ -46,6 +55,13 @@ def serve(
         websockets=WEB_SOCKETS,
         on_ready=on_ready,
     )
+
+
+def _collect_garbage_rarely() -> None:
+    """A request creates thousands of objects without cycles, and each collection would look at all of the libraries."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
 
 
 def _raise_descriptors() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headrace.errors import HeadraceError
-from headrace.gateway.log_reader import reading_config
+from headrace.gateway.log_reader import look_up_leaders, reading_config
 from headrace.gateway.records import Record
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import request_failed
@@ -48,6 +48,8 @@ class Tail:
         """Read these partitions as well, from these offsets on."""
 
         def assign() -> None:
+            if topic not in self._partitions:
+                look_up_leaders(self._consumer, topic)
             self._partitions.setdefault(topic, []).extend(offsets)
             self._consumer.incremental_assign(
                 [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]

@@ -6,23 +6,32 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from headrace.gateway.answers import OffsetsAnswer, PartitionAnswer, TopicAnswer, as_json, media_type_of
+from headrace.gateway.answers import (
+    REST_JSON,
+    OffsetsAnswer,
+    PartitionAnswer,
+    TopicAnswer,
+    as_json,
+    media_type_of,
+)
 from headrace.gateway.produce_routes import PartitionNumber, TopicName
 from headrace.gateway.slots import Slots
 from headrace.gateway.topics import Topics
 from headrace.kafka.cluster import Partition
 
+REST: dict[str, Any] = {"content": {REST_JSON: {}}}
+
 
 def topic_router(topics: Topics, requests: Slots) -> APIRouter:
     router = APIRouter(tags=["topics"], default_response_class=Response)
 
-    @router.get("/topics", summary="Names of all topics", responses={200: {"model": list[str]}})
+    @router.get("/topics", summary="Names of all topics", responses={200: {"model": list[str], **REST}})
     async def list_topics(request: Request) -> Response:
         with requests.slot():
             found = sorted((await topics.metadata()).topics)
         return as_json(found, media_type=media_type_of(request))
 
-    @router.get("/topics/{topic}", summary="One topic", responses={200: {"model": TopicAnswer}})
+    @router.get("/topics/{topic}", summary="One topic", responses={200: {"model": TopicAnswer, **REST}})
     async def show_topic(topic: TopicName, request: Request) -> Response:
         with requests.slot():
             partitions = await _partitions(topics, topic)
@@ -37,7 +46,7 @@ def topic_router(topics: Topics, requests: Slots) -> APIRouter:
     @router.get(
         "/topics/{topic}/partitions",
         summary="The partitions of a topic",
-        responses={200: {"model": list[PartitionAnswer]}},
+        responses={200: {"model": list[PartitionAnswer], **REST}},
     )
     async def list_partitions(topic: TopicName, request: Request) -> Response:
         with requests.slot():
@@ -46,7 +55,7 @@ def topic_router(topics: Topics, requests: Slots) -> APIRouter:
     @router.get(
         "/topics/{topic}/partitions/{partition}",
         summary="One partition",
-        responses={200: {"model": PartitionAnswer}},
+        responses={200: {"model": PartitionAnswer, **REST}},
     )
     async def show_partition(topic: TopicName, partition: PartitionNumber, request: Request) -> Response:
         with requests.slot():
@@ -57,7 +66,7 @@ def topic_router(topics: Topics, requests: Slots) -> APIRouter:
     @router.get(
         "/topics/{topic}/partitions/{partition}/offsets",
         summary="The first offset of a partition, and the next after its last",
-        responses={200: {"model": OffsetsAnswer}},
+        responses={200: {"model": OffsetsAnswer, **REST}},
     )
     async def show_offsets(topic: TopicName, partition: PartitionNumber, request: Request) -> Response:
         with requests.slot():

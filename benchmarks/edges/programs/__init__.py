@@ -1,0 +1,1 @@
+"""The programs of the benchmark of edges: servers to compare with, and clients."""

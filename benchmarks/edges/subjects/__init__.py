@@ -1,0 +1,1 @@
+"""The subjects of the benchmark of edges."""
