@@ -21,6 +21,7 @@ class Side(StrEnum):
     LUCENE = "lucene"
     STORM = "storm"
     STATSD = "statsd"  # the reference implementation, from npm
+    FASTAPI = "fastapi"  # a bare route that produces with confluent-kafka
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
@@ -37,6 +38,7 @@ SIDE_NAMES = {
     Side.LUCENE: "Lucene's monitor",
     Side.STORM: "Apache Storm",
     Side.STATSD: "statsd (npm)",
+    Side.FASTAPI: "bare FastAPI route",
     Side.BARE: "bare",
 }
 PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))
@@ -51,6 +53,7 @@ class Unit(StrEnum):
     MEGABYTES_PER_S = "MB/s"
     MILLISECONDS = "ms"
     SECONDS = "s"
+    KILOBYTES = "KB"
     MEGABYTES = "MB"
     PERCENT_OF_A_CORE = "% of a core"
 

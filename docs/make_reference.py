@@ -31,6 +31,7 @@ from headrace.cdc.settings import CdcSettings
 from headrace.cli.main import app
 from headrace.cli.output import RESULTS
 from headrace.edges.settings import EdgeSettings
+from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.settings import ClientSettings
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.settings import PipelineSettings
@@ -90,6 +91,12 @@ The `[edge]` table of `{file}`, `HEADRACE_EDGE_<NAME>` in the environment; the o
 The broker is that of the commands.
 
 {edge}
+## The HTTP gateway
+
+The `[gateway]` table of `{file}`, `HEADRACE_GATEWAY_<NAME>` in the environment, `--set name=value` of
+`headrace gateway`; `--listen` is `host` and `port`. The broker is that of the commands.
+
+{gateway}
 
 ## Other variables
 
@@ -172,6 +179,7 @@ def settings_page() -> str:
         pipeline="\n".join(_settings_table(PipelineSettings)),
         cdc="\n".join(_settings_table(CdcSettings)),
         edge="\n".join(_settings_table(EdgeSettings)),
+        gateway="\n".join(_settings_table(GatewaySettings)),
         variables="\n".join(f"| `{name}` | {_cell(meaning)} |" for name, meaning in VARIABLES.items()),
         topics="\n".join(_configs_table(TOPIC_CONFIGS.values())),
         groups="\n".join(_configs_table(GROUP_CONFIGS.values())),

@@ -98,7 +98,7 @@ def test_addresses_of_a_kubernetes_service_named_headrace_are_no_settings(tmp_pa
         (
             "[web]\n",
             "table \\[web\\] is unknown",
-            "choose from [broker], [cdc], [client], [edge], [pipeline], [sample]",
+            "choose from [broker], [cdc], [client], [edge], [gateway], [pipeline], [sample]",
         ),
         ("count = 2\n", "count is not in a table", "below one of [broker]"),
         ("[[sample]]\n", "sample is not in a table", "below one of [broker]"),

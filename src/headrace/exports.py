@@ -11,11 +11,16 @@ from typing import Any
 def lazy_exports(
     package: str, names: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package, from the public names of each of its modules.
+    """The `__getattr__` and `__dir__` of a package, from the public names of each of its modules. A name of another
+    package's module begins with `headrace.`.
 
     Type checkers and editors do not run them: the package imports the same names under `TYPE_CHECKING`.
     """
-    modules = {name: f"{package}.{module}" for module, own in names.items() for name in own}
+    modules = {
+        name: module if module.startswith("headrace.") else f"{package}.{module}"
+        for module, own in names.items()
+        for name in own
+    }
 
     def load(name: str) -> Any:
         if name not in modules:

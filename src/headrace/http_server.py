@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -24,12 +26,15 @@ def serve(
     exposes: str,
     failure: Callable[..., HeadraceError],
     listen_hint: str,
-    requests_max: int,
+    requests_max: int | None,
     head_bytes_max: int | None = None,
+    protocol: Callable[..., asyncio.Protocol] | None = None,
+    websockets: dict[str, Any] | None = None,
     on_ready: Callable[[str], None],
 ) -> None:
     """Until Ctrl-C or SIGTERM. `is_open` allows an address that other machines reach, which could do what `exposes`
-    says. The application gets the names in the header Host that it serves; None stands for all."""
+    says. The application gets the names in the header Host that it serves; None stands for all. `protocol` makes the
+    connections, in uvicorn's way; `websockets` are uvicorn's options for them, without which there are none."""
     loopback = is_loopback(host)
     if not loopback and not is_open:
         raise failure(
@@ -51,7 +56,8 @@ def serve(
             limit_concurrency=requests_max,
             timeout_graceful_shutdown=STOP_S,
             h11_max_incomplete_event_size=head_bytes_max,
-            http="h11",
+            http=cast("Any", protocol or "h11"),
+            **(websockets or {"ws": "none"}),
         )
         shown = f"[{host}]" if ":" in host else host
         on_ready(f"http://{shown}:{listener.getsockname()[1]}")

@@ -1,4 +1,4 @@
-"""The benchmark of edges works on both sides and writes its table and its JSON. No figure is judged here."""
+"""The benchmark of edges works on all sides and writes its table and its JSON. No figure is judged here."""
 
 from __future__ import annotations
 
@@ -21,5 +21,6 @@ def test_quick_run_measures_every_row(tmp_path: Path) -> None:
 
     assert {row["row"] for row in rows} == {row.key for subject in SUBJECTS for row in subject().rows}
     for row in rows:
-        assert {*row["sides"]} == {"headrace", "statsd"}, row["row"]
-    assert list(tmp_path.iterdir()) == [results_file("edges", tmp_path)], "npm's folder is removed"
+        assert "headrace" in row["sides"], row["row"]
+        assert all(side["median"] > 0 for side in row["sides"].values()), row["row"]
+    assert list(tmp_path.iterdir()) == [results_file("edges", tmp_path)], "the data of brokers is removed"

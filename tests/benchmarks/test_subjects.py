@@ -9,7 +9,18 @@ import pytest
 
 from benchmarks.runner import DOCS_PAGE
 
-PACKAGES = ("approximation", "broker", "cdc", "operators", "patterns", "pipeline", "queue", "rpc", "search")
+PACKAGES = (
+    "approximation",
+    "broker",
+    "cdc",
+    "edges",
+    "operators",
+    "patterns",
+    "pipeline",
+    "queue",
+    "rpc",
+    "search",
+)
 
 
 @pytest.fixture(params=PACKAGES)

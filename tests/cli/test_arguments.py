@@ -1,4 +1,4 @@
-"""Pairs, configs, sizes, times and escapes, as people type them."""
+"""Pairs, configs, sizes and escapes, as people type them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from headrace import Broker
-from headrace.cli.arguments import parse_configs, parse_pairs, parse_size_bytes, parse_time_ms, unescape
+from headrace.cli.arguments import parse_configs, parse_pairs, parse_size_bytes, unescape
 from headrace.errors import HeadraceError
 from tests.cli.conftest import COMMAND
-
-NOW_MS = 1_800_000_000_000
 
 
 def test_value_of_a_pair_may_be_empty_and_may_have_an_equals_sign() -> None:
@@ -63,30 +61,6 @@ def test_first_topic_with_a_mistyped_config_is_rejected_with_the_nearest_config(
 
     assert rejected.returncode == 1
     assert "did you mean retention.ms?" in rejected.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "expected_ms"),
-    [
-        ("0", 0),
-        ("1700000000123", 1_700_000_000_123),
-        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
-        ("2023-11-14T22:13:20.123+00:00", 1_700_000_000_123),
-        ("2023-11-14 23:13:20+01:00", 1_700_000_000_000),
-        ("1h", NOW_MS - 3_600_000),
-        ("PT1M", NOW_MS - 60_000),
-    ],
-)
-def test_time_is_a_number_or_iso_8601_or_a_duration_before_now(text: str, expected_ms: int) -> None:
-    assert parse_time_ms(text, NOW_MS) == expected_ms
-
-
-@pytest.mark.parametrize(
-    "text", ["", "now", "14.11.2023", "2023-13-01", "0001-01-01T00:00:00", "2 fortnights"]
-)
-def test_bad_time_is_rejected(text: str) -> None:
-    with pytest.raises(HeadraceError, match="not a time"):
-        parse_time_ms(text, NOW_MS)
 
 
 @pytest.mark.parametrize(

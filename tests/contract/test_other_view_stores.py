@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from pyspark.sql.types import StructType
 
+from headrace.kafka.position import Position
 from headrace.views.errors import BadView, ViewUnavailable
-from headrace.views.position import Position
 from headrace.views.query.rows import selected
 from headrace.views.query.text import parse
 from headrace.views.selection import Selection

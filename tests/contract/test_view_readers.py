@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.kafka.position import Position
 from headrace.views.catalog import Views
 from headrace.views.errors import BadView, ViewBehind, ViewUnavailable
 from headrace.views.following import Following, Step
-from headrace.views.position import Position
 from headrace.views.view import ViewReader
 from tests.contract.view_store_contract import CASES, TOPIC, Bench, Lab, find_cases, user
 

@@ -71,6 +71,10 @@ SHOWS: dict[str, list[str]] = {
         "  599: carol = 199",
     ],
     "test_with_pytest.py": ["test_order_is_published_under_its_id PASSED"],
+    "http_stream.py": [
+        "3 orders are acknowledged\nthe first two, and then the connection is lost\n  {'order': 0, 'item': 'tea'}\n",
+        "from there on, with another gateway\n  {'order': 2, 'item': 'bread'}\n  {'order': 3, 'item': 'salt'}",
+    ],
     "follow_asyncio.py": ["kitchen: 20.5 °C", "kitchen: 21.8 °C"],
     "transactions.py": [
         "  it crashed in a transaction",

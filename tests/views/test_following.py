@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headrace.kafka.position import Position
 from headrace.views.catalog import Views
 from headrace.views.errors import BadView
 from headrace.views.following import Following, Step
-from headrace.views.position import Position
 from headrace.views.selection import ROWS_MAX
 from headrace.views.view import ViewReader
 from tests.contract.view_store_contract import CASES, TOPIC, Bench, Lab, find_cases, user

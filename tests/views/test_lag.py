@@ -8,10 +8,10 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from headrace.kafka.cluster import Cluster
+from headrace.kafka.position import Position
 from headrace.views.catalog import Views
 from headrace.views.definition import Definition
 from headrace.views.lag import lag_of, position_of
-from headrace.views.position import Position
 from tests.views.checkpoints import commit
 from tests.views.topics import create_topic
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from headrace.kafka.cluster import Cluster
+from headrace.kafka.position import Position
 from headrace.views import open_view
 from headrace.views.errors import BadView
-from headrace.views.position import Position
 from headrace.views.view import ViewReader
 from tests.contract.view_store_contract import TOPIC, Bench, user
 from tests.views.topics import create_topic

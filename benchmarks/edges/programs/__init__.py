@@ -1,1 +1,1 @@
-"""Programs of samples, each in its own process."""
+"""The programs of the benchmark of edges: servers to compare with, and clients."""

@@ -64,5 +64,5 @@ class Statsd(Subject):
             with npm_server(bench.workplace / "npm") as server:
                 yield server
         else:
-            with bench.broker() as broker, headrace_server(broker.bootstrap) as server:
+            with bench.broker(partitions=1) as broker, headrace_server(broker.bootstrap) as server:
                 yield server

@@ -1,12 +1,11 @@
-"""Arguments as people type them: pairs, configs, sizes, times, and characters that a shell can't type easily."""
+"""Arguments as people type them: pairs, configs, sizes, and characters that a shell can't type easily."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
 
-from headrace.durations import BadDuration, parse_duration_ms
+from headrace.durations import parse_duration_ms
 from headrace.errors import HeadraceError
 from headrace.names import did_you_mean
 
@@ -54,23 +53,6 @@ def parse_size_bytes(text: str) -> int:
         raise HeadraceError(f"{text!r} is not a size", hint="write 1000000, 64MB, 64MiB or 1.5GB")
     number, unit, binary = found.groups()
     return int(float(number) * (1024 if binary else 1000) ** _POWERS.index(unit.lower()))
-
-
-def parse_time_ms(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970: from such a number, from ISO 8601 (without a zone: this machine's), or from a duration
-    before now such as `1h`."""
-    try:
-        return now_ms - parse_duration_ms(text)
-    except BadDuration:
-        if re.fullmatch(r"-?\d+", text):
-            return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError) as error:
-        raise HeadraceError(
-            f"{text!r} is not a time",
-            hint="write 2026-11-15T10:30:00Z, 2026-11-15 10:30 (local), milliseconds since 1970, or 1h for an hour ago",
-        ) from error
 
 
 def unescape(text: str, *, option: str) -> bytes:

@@ -8,7 +8,6 @@ import typer
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from headrace.cli.arguments import parse_time_ms
 from headrace.cli.command import Bootstrap, command_group, connect
 from headrace.cli.completion import complete_groups, complete_topics
 from headrace.cli.output import Format, Shape, note, print_rows, print_table, result, show, show_rows
@@ -16,6 +15,7 @@ from headrace.clock import SystemClock
 from headrace.durations import parse_duration_ms
 from headrace.errors import HeadraceError
 from headrace.names import did_you_mean
+from headrace.times import parse_time_ms
 
 if TYPE_CHECKING:
     from headrace.kafka.cluster import Cluster, Partition

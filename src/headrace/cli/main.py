@@ -34,6 +34,7 @@ COMMANDS = {
     "cdc": "headrace.cli.cdc",
     "edge": "headrace.cli.edge",
     "view": "headrace.cli.view.commands",
+    "gateway": "headrace.cli.gateway",
     "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",

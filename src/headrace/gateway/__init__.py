@@ -1,4 +1,13 @@
-"""HTTP in front of a broker, Headrace's or Apache Kafka: for programs that do not speak the Kafka protocol.
+"""Topics over HTTP: writing, reading, and streams. It reaches the broker over the wire only, whoever made it.
 
-registry  schemas of records, with the API of Confluent's registry
+settings            the [gateway] table
+app                 the application: parts and routes;  server: the process;  connections: their bounds
+produce_routes      formats, cloud_events: from bodies to records;  bodies: their bounds;  publisher: to the broker
+read_routes         starts: where to begin;  log_reader: from any position
+stream_routes       server_sent_events, web_sockets: how a stream is sent;  stream: its events;  event_ids: their ids
+subscription        one reader: from the log until it meets the feed, then from the feed
+feed, feeds, tail   the newest records of each topic, read once for all streams
+topic_routes        topics: what is known of the cluster
+registry            schemas of records, with the API of Confluent's registry
+answers, errors     the JSON of responses;  records: of records;  slots: how many at a time
 """

@@ -4,6 +4,7 @@
     cluster       topics, partitions, offsets, groups and configs of a cluster
     errors        the error of a request, and the hint for it
     retries       transient errors, and retrying
+    position      a position in several partitions, as one value
     connection    requests that confluent-kafka has no call for; on_disk and share_groups use them
 
 confluent-kafka is imported by `cluster` and `retries` only.

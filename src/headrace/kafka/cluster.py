@@ -219,10 +219,15 @@ class Cluster:
             futures = self._admin.list_offsets(
                 wanted, isolation_level=isolation, request_timeout=self.timeout_s
             )
-            return {
-                _partition(each): self._result(future, f"reading the offsets of {each.topic}").offset
-                for each, future in futures.items()
-            }
+            try:
+                return {
+                    _partition(each): self._result(future, f"reading the offsets of {each.topic}").offset
+                    for each, future in futures.items()
+                }
+            except RequestFailed as error:
+                if error.code == KafkaError.FENCED_LEADER_EPOCH:
+                    self.metadata()  # the client would keep the old epoch for minutes
+                raise
 
         return retry(send, timeout_s=retry_s) if wanted else {}
 

@@ -16,7 +16,8 @@ from msgspec.structs import asdict
 
 from headrace import http_server
 from headrace.errors import HeadraceError
-from headrace.loopback import LOOPBACK_NAMES, host_name
+from headrace.http_hosts import ServedHosts
+from headrace.loopback import LOOPBACK_NAMES
 from headrace.questions.client import TIMEOUT_S, Questions
 from headrace.questions.errors import AnswerTimeout, BadQuestion, NoAnswerer, Overloaded, QuestionFailed
 from headrace.questions.records import RECORD_BYTES_MAX, Answer
@@ -42,16 +43,13 @@ def create_app(questions: Questions, *, hosts: frozenset[str] | None = LOOPBACK_
     @app.post("/ask/{question}")
     async def ask(question: str, request: Request) -> Response:
         try:
-            if hosts is not None and host_name(request.headers.get("host", "")) not in hosts:
-                raise BadQuestion(
-                    "the header Host is not served", hint="use the address that the server printed"
-                )
             payload = _decoded(question, await _body(question, request))
             timeout_s = _timeout_s(request.query_params.get("timeout_s"))
             return _response(200, as_dict(await questions.ask_async(question, payload, timeout_s=timeout_s)))
         except HeadraceError as error:
-            return _response(_STATUS.get(type(error), 502), {"error": error.message, "hint": error.hint})
+            return _error(_STATUS.get(type(error), 502), error)
 
+    app.add_middleware(ServedHosts, hosts=hosts, rejection=lambda error: _error(400, error))
     return app
 
 
@@ -109,6 +107,10 @@ def _timeout_s(text: str | None) -> float:
     if not 0 < timeout_s <= TIMEOUT_S_MAX:
         raise BadQuestion(f"timeout_s is {text!r}", hint=f"seconds, at most {TIMEOUT_S_MAX:g}")
     return timeout_s
+
+
+def _error(status: int, error: HeadraceError) -> Response:
+    return _response(status, {"error": error.message, "hint": error.hint})
 
 
 def _response(status: int, value: object) -> Response:

@@ -8,7 +8,6 @@
 definition   what a view is: topics, SQL or operators, key, store
 store        the contract of a store: versions of one view, and which of them is served
 reader       the contract of reading one version
-position     how far a view is, as one value over all partitions
 view         reading a view by its name; query/ selections, following, http
 stores/      one module for each kind of store
 """
@@ -20,18 +19,18 @@ from typing import TYPE_CHECKING
 from headrace.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from headrace.kafka.position import Position
     from headrace.views.errors import BadView, ViewBehind, ViewUnavailable
     from headrace.views.following import Change, Step
-    from headrace.views.position import Position
     from headrace.views.reader import Found, SearchResult
     from headrace.views.view import Page, ViewReader, open_view
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "headrace.kafka.position": ("Position",),
             "errors": ("BadView", "ViewBehind", "ViewUnavailable"),
             "following": ("Change", "Step"),
-            "position": ("Position",),
             "reader": ("Found", "SearchResult"),
             "view": ("Page", "ViewReader", "open_view"),
         },

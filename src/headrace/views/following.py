@@ -13,9 +13,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from headrace.kafka.position import Position
 from headrace.views.definition import Row
 from headrace.views.errors import BadView
-from headrace.views.position import Position
 from headrace.views.query.text import parse
 from headrace.views.reader import Reader
 from headrace.views.selection import ROWS_MAX

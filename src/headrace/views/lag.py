@@ -10,9 +10,9 @@ from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 from msgspec import Struct
 
 from headrace.kafka.cluster import Partition, requesting
+from headrace.kafka.position import Position
 from headrace.views.catalog import ViewFolder
 from headrace.views.jobs import ends_of
-from headrace.views.position import Position
 
 if TYPE_CHECKING:
     from headrace.kafka.cluster import Cluster

@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from headrace.kafka.position import Position
 from headrace.views.definition import Row
 from headrace.views.errors import BadView
-from headrace.views.position import Position
 from headrace.views.selection import Selection
 
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.errors import HeadraceError
+from headrace.kafka.position import Position
 from headrace.views import comparison, switching
 from headrace.views.catalog import ViewFolder
 from headrace.views.comparison import Comparison
@@ -27,7 +28,6 @@ from headrace.views.definition import Definition
 from headrace.views.errors import BadView, ViewUnavailable
 from headrace.views.jobs import checkpoint_of, ends_of, letters_topic
 from headrace.views.points import reached
-from headrace.views.position import Position
 from headrace.views.stores import open_store
 from headrace.views.version_jobs import BadEvents, Progress, RebuildStopped, VersionJobs
 

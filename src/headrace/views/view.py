@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.kafka.position import Position
 from headrace.views.catalog import Views
 from headrace.views.definition import Row
 from headrace.views.errors import BadView, ViewBehind, ViewUnavailable
 from headrace.views.following import Following, Step
-from headrace.views.position import Position
 from headrace.views.query.paging import on_page, page_token
 from headrace.views.query.text import parse
 from headrace.views.reader import Reader, SearchResult

@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from headrace.kafka.position import Position
 from headrace.views.catalog import Views
-from headrace.views.position import Position
 from tests.cli.conftest import Headrace, next_line, started
 from tests.cli.typed_json import json_problems
 from tests.contract.view_store_contract import TOPIC, Bench, user

@@ -3,9 +3,9 @@ from __future__ import annotations
 import threading
 import time
 
+from headrace.kafka.position import Position
 from headrace.views.catalog import Views
 from headrace.views.definition import Definition
-from headrace.views.position import Position
 from tests.contract.view_store_contract import TOPIC, Bench, user
 from tests.views.http.conftest import Serve, Serving
 
@@ -137,3 +137,8 @@ def test_too_many_followers_are_told_to_come_back(serve: Serve) -> None:
         time.sleep(0.02)
     with serving.follow("/views/users/follow") as events:
         next(events)
+
+
+def test_name_of_another_host_is_rejected(serving: Serving) -> None:
+    for path in ("/views", "/views/users/follow"):
+        assert serving.client.get(path, headers={"Host": "evil.example:80"}).status_code == 403

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from headrace.kafka.position import Position
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import table_store
-from headrace.views.position import Position
 from headrace.views.reading.fences import FENCES, position_in
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.kafka.position import Position
 from headrace.testing import PostgresServer
 from headrace.views.errors import BadView, ViewUnavailable
-from headrace.views.position import Position
 from headrace.views.query.paging import on_page, page_token
 from headrace.views.query.text import parse
 from headrace.views.reading.postgresql import PostgresReader

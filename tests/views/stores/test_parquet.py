@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from headrace.views.position import Position
+from headrace.kafka.position import Position
 from headrace.views.selection import Selection
 from tests.contract.other_view_stores import NAME, Place, parquet_partitioned_place, row, write
 

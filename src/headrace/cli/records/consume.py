@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.arguments import parse_time_ms, unescape
+from headrace.cli.arguments import unescape
 from headrace.cli.command import Bootstrap, command_app, connect
 from headrace.cli.completion import complete_groups, complete_topics
 from headrace.cli.output import ended_by_closed_pipe
 from headrace.cli.records.consume_output import RecordFormat, record_writer, template_writer
 from headrace.cli.stopping import Stopping
 from headrace.clock import SystemClock
+from headrace.times import parse_time_ms
 
 app = command_app()
 

@@ -4,7 +4,6 @@ answers    the JSON of responses and errors
 pool       readers that requests share
 events     server-sent events to a follower
 bounds     what is rejected before any route
-docs_page  the page /docs
 app        the routes
 server     the process
 """

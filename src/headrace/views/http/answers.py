@@ -9,9 +9,9 @@ from fastapi import Response
 from pydantic import BaseModel, Field
 
 from headrace.errors import HeadraceError
+from headrace.kafka.position import Position
 from headrace.views.errors import ViewBehind, ViewUnavailable
 from headrace.views.following import Step
-from headrace.views.position import Position
 from headrace.views.reader import SearchResult
 from headrace.views.view import Page
 

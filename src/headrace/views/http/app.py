@@ -15,7 +15,9 @@ from fastapi.exceptions import RequestValidationError
 
 from headrace.durations import parse_duration_ms
 from headrace.errors import HeadraceError
-from headrace.names import did_you_mean
+from headrace.http_docs_page import add_docs_page
+from headrace.http_hosts import ServedHosts
+from headrace.http_parameters import only_known_parameters
 from headrace.printable import printable
 from headrace.views.catalog import Views
 from headrace.views.errors import BadView, ViewBehind, ViewUnavailable
@@ -33,7 +35,6 @@ from headrace.views.http.answers import (
     token,
 )
 from headrace.views.http.bounds import Bounded, Load
-from headrace.views.http.docs_page import add_docs_page
 from headrace.views.http.events import SEND_S_MAX, EventStream, events
 from headrace.views.http.pool import ReaderPool, UnknownView
 from headrace.views.query.kinds import Kind, kind_of
@@ -106,15 +107,6 @@ class ViewServer:
             await asyncio.sleep(WAIT_POLL_S)
 
 
-async def only_known_parameters(request: Request) -> None:
-    """A mistyped parameter must not select all rows."""
-    known = {each.alias for each in request.scope["route"].dependant.query_params}
-    for name in request.query_params:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"the parameters are {', '.join(sorted(known)) or 'none'}"
-            raise BadView(f"the parameter {name[:50]} is unknown", hint=hint)
-
-
 def server_of(request: Request) -> ViewServer:
     found: ViewServer = request.app.state.server
     return found
@@ -150,7 +142,8 @@ def create_app(server: ViewServer, *, hosts: frozenset[str] | None = None) -> Fa
     app.add_exception_handler(HeadraceError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
 
-    app.add_middleware(Bounded, load=server.load, hosts=hosts)
+    app.add_middleware(Bounded, load=server.load)
+    app.add_middleware(ServedHosts, hosts=hosts, rejection=lambda error: error_response(error, status=403))
     return app
 
 

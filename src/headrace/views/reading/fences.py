@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from headrace.kafka.position import Position
 from headrace.pipeline.fence import Fence
-from headrace.views.position import Position
 
 FENCES = "headrace_fences"
 """The table of the `Table` sink, in the database of the rows; its column `target` is the name of a version."""

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from headrace.kafka.position import Position
 from headrace.views.definition import Definition, Row
 from headrace.views.errors import BadView, ViewUnavailable
-from headrace.views.position import Position
 from headrace.views.query.expression import Call, Column, literal_of, quoted, written
 from headrace.views.query.kinds import Kind
 from headrace.views.query.sql import Dialect, rendered

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from headrace.kafka.position import Position
 from headrace.pipeline.sinks.delta_fences import newest_fences
 from headrace.views.definition import Definition, Row
-from headrace.views.position import Position
 from headrace.views.query.expression import Call, Column, Literal, literal_of, written
 from headrace.views.query.sql import DUCKDB, Sql, rendered
 from headrace.views.selection import Selection

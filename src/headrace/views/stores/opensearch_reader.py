@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from headrace.kafka.position import Position
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.opensearch_client import (
     OpenSearchClient,
@@ -26,7 +27,6 @@ from headrace.pipeline.sinks.opensearch_layout import (
 )
 from headrace.views.definition import Definition, Row
 from headrace.views.errors import BadView, ViewUnavailable
-from headrace.views.position import Position
 from headrace.views.query.rows import selected
 from headrace.views.reader import Found, Reader, SearchResult
 from headrace.views.selection import Selection

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.kafka.position import Position
 from headrace.pipeline.sinks.parquet_layout import (
     newest_snapshot,
     open_dataset,
@@ -25,7 +26,6 @@ from headrace.pipeline.sinks.parquet_layout import (
     snapshots_folder,
 )
 from headrace.views.definition import Definition, Row
-from headrace.views.position import Position
 from headrace.views.selection import Selection
 from headrace.views.store import Store
 from headrace.views.stores.files_reader import FilesReader

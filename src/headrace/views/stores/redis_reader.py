@@ -12,13 +12,13 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from headrace.kafka.position import Position
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.redis_commands import joined
 from headrace.pipeline.sinks.redis_registry import SINKS, RedisSinkEntry, entries, fence_key, value_of
 from headrace.redaction import ESCAPE_HINT, redacted, scrubbed
 from headrace.views.definition import Definition, Row
 from headrace.views.errors import BadView, ViewUnavailable
-from headrace.views.position import Position
 from headrace.views.query.rows import selected
 from headrace.views.reader import Reader
 from headrace.views.selection import Selection

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.kafka.position import Position
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.search_reader import HITS_MAX, SearchReader
 from headrace.views.definition import Definition, Row
 from headrace.views.errors import BadView
-from headrace.views.position import Position
 from headrace.views.query.rows import selected
 from headrace.views.reader import Found, Reader, SearchResult
 from headrace.views.selection import Selection

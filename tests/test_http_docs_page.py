@@ -6,7 +6,18 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
-from tests.views.http.conftest import Serving
+import pytest
+from fastapi import FastAPI
+
+from headrace.http_docs_page import add_docs_page
+from tests.asgi_client import AsgiClient
+
+
+@pytest.fixture
+def client() -> AsgiClient:
+    app = FastAPI(title="Something", docs_url=None, redoc_url=None)
+    add_docs_page(app)
+    return AsgiClient(app)
 
 
 class References(HTMLParser):
@@ -23,8 +34,8 @@ class References(HTMLParser):
         ]
 
 
-def test_page_and_all_that_it_loads_come_from_the_same_origin(serving: Serving) -> None:
-    page = serving.get("/docs")
+def test_page_and_all_that_it_loads_come_from_the_same_origin(client: AsgiClient) -> None:
+    page = client.get("/docs")
     assert page.status_code == 200
     (document,) = re.findall(r"^\s*url: '([^']*)'", page.text, re.MULTILINE)
     assert "://" not in page.text, "an address in the page, or in its script"
@@ -33,14 +44,14 @@ def test_page_and_all_that_it_loads_come_from_the_same_origin(serving: Serving) 
     for reference in loaded:
         address = urljoin(str(page.url), reference)
         assert urlsplit(address)[:2] == urlsplit(str(page.url))[:2], reference
-        response = serving.client.get(address)
+        response = client.get(address)
         assert response.status_code == 200, reference
         if reference.endswith(".css"):
             assert re.search(r"@import|url\(\s*[\"']?(?!data:|[\"'])", response.text) is None
 
 
-def test_browser_is_told_to_load_nothing_from_other_hosts(serving: Serving) -> None:
-    page = serving.get("/docs")
+def test_browser_is_told_to_load_nothing_from_other_hosts(client: AsgiClient) -> None:
+    page = client.get("/docs")
     policy = dict(each.strip().split(" ", 1) for each in page.headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'self'"
     allowed = {each for sources in policy.values() for each in sources.split()}
@@ -49,9 +60,9 @@ def test_browser_is_told_to_load_nothing_from_other_hosts(serving: Serving) -> N
 
 
 def test_files_are_those_of_swagger_ui_and_pages_with_foreign_scripts_are_not_served(
-    serving: Serving,
+    client: AsgiClient,
 ) -> None:
-    assert "SwaggerUIBundle" in serving.get("/docs/files/swagger-ui-bundle.js").text
+    assert "SwaggerUIBundle" in client.get("/docs/files/swagger-ui-bundle.js").text
     missing = (
         "/redoc",
         "/docs/files/",
@@ -59,4 +70,4 @@ def test_files_are_those_of_swagger_ui_and_pages_with_foreign_scripts_are_not_se
         "/docs/files/%2e%2e/core.py",
         "/docs/oauth2-redirect",
     )
-    assert [serving.get(each).status_code for each in missing] == [404] * len(missing)
+    assert [client.get(each).status_code for each in missing] == [404] * len(missing)

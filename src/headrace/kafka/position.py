@@ -1,6 +1,7 @@
-"""How far a view is: the next offset of every partition that it reads, as one value.
+"""A position in several partitions: the next offset of each, as one value.
 
-The token of a position is what a client passes on: "at least as new as my write".
+Views say by it how far they are, and the HTTP gateway where a reader continues. The token of a position is what a
+client passes on: "at least as new as my write", "from where I was".
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from headrace.views.errors import BadView
+from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace.kafka.cluster import Cluster
 
 
+class BadPosition(HeadraceError):
+    """A text that is not the token of a position."""
+
+
 class Position(Struct, frozen=True):
-    """`offsets[topic][partition]` is the next offset: everything before it is in the view."""
+    """`offsets[topic][partition]` is the next offset: everything before it was read."""
 
     offsets: Mapping[str, Mapping[int, int]]
 
@@ -97,6 +102,6 @@ class Position(Struct, frozen=True):
             text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
             return cls(msgspec.json.decode(text, type=dict[str, dict[int, int]]))
         except (ValueError, msgspec.DecodeError) as error:
-            raise BadView(
+            raise BadPosition(
                 f"{token[:80]!r} is not a position", hint="pass the token of a write or of a read unchanged"
             ) from error

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.kafka.cluster import Cluster
-from headrace.views.errors import BadView
-from headrace.views.position import Position
+from headrace.kafka.position import BadPosition, Position
 from tests.views.topics import create_topic
 
 POSITIONS = st.dictionaries(
@@ -28,7 +27,7 @@ def test_equal_positions_have_equal_tokens() -> None:
 
 @pytest.mark.parametrize("token", ["x", "é", "bm90IGpzb24", "W10", "eyJhIjoxfQ", "=" * 9])
 def test_text_that_is_no_token_is_rejected(token: str) -> None:
-    with pytest.raises(BadView, match="is not a position"):
+    with pytest.raises(BadPosition, match="is not a position"):
         Position.from_token(token)
 
 

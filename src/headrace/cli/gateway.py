@@ -1,0 +1,71 @@
+"""`headrace gateway`: topics over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.arguments import parse_pairs
+from headrace.cli.command import Bootstrap, command_app, connect
+from headrace.errors import HeadraceError
+from headrace.kafka.settings import parse_address
+
+app = command_app()
+
+
+@app.command()
+def gateway(
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Address to listen on; port 0 is a free one. Default: 127.0.0.1:8082."
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow an address that other machines reach.")
+    ] = False,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cors-origin",
+            metavar="ORIGIN",
+            help="Pages that may use the gateway: https://shop.example; repeatable.",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set any setting of [gateway]; repeatable."),
+    ] = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Serve topics over HTTP: write, read, and subscribe by server-sent events or WebSockets.
+
+    \b
+    headrace gateway                               http://127.0.0.1:8082/docs lists the paths
+    curl -d '{"page": "/"}' -H 'Content-Type: application/json' 127.0.0.1:8082/topics/clicks
+    curl 127.0.0.1:8082/topics/clicks/records
+    curl -N '127.0.0.1:8082/topics/clicks/stream?from=earliest'
+    """
+    from headrace.gateway.settings import gateway_settings
+
+    try:
+        from headrace.gateway.server import serve
+    except ModuleNotFoundError as error:
+        raise HeadraceError(
+            f"{error.name} is not installed", hint='pip install "headrace[http]" for `headrace gateway`'
+        ) from error
+
+    flags: dict[str, Any] = {**parse_pairs(set_ or (), option="--set")}
+    if listen is not None:
+        flags["host"], flags["port"] = parse_address(listen)
+    if insecure:
+        flags["insecure"] = True
+    if cors_origin:
+        flags["cors_origins"] = ",".join(cors_origin)
+    settings = gateway_settings(flags)
+    serve(
+        connect(bootstrap),
+        settings,
+        on_ready=lambda url: print(f"headrace gateway ready at {url}", flush=True),
+    )

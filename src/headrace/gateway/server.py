@@ -1,0 +1,71 @@
+"""The process that serves topics over HTTP, until it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import resource
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+
+from headrace import http_server
+from headrace.errors import HeadraceError
+from headrace.gateway.app import create_app
+from headrace.gateway.connections import WebSocketConnection, connections
+from headrace.gateway.settings import GatewaySettings
+from headrace.kafka.cluster import Cluster
+
+GC_THRESHOLD = 50_000
+
+WEB_SOCKETS: dict[str, Any] = {
+    "ws": WebSocketConnection,
+    "ws_max_size": 65_536,  # of messages from clients, which are ignored
+    "ws_per_message_deflate": False,  # it costs each connection tens of KB
+}
+
+
+def serve(
+    cluster: Cluster,
+    settings: GatewaySettings,
+    *,
+    routers: Sequence[APIRouter] = (),
+    on_ready: Callable[[str], None] = print,
+) -> None:
+    """Until Ctrl-C or SIGTERM. There is no authentication."""
+
+    def application(hosts: frozenset[str] | None) -> FastAPI:
+        app = create_app(cluster, settings, hosts=hosts, routers=routers)
+        _collect_garbage_rarely()
+        return app
+
+    _raise_descriptors()
+    http_server.serve(
+        application,
+        settings.host,
+        settings.port,
+        is_open=settings.insecure,
+        exposes="read and write all topics",
+        failure=HeadraceError,
+        listen_hint="--listen names another address",
+        requests_max=None,  # the gateway counts by itself: streams are not requests
+        head_bytes_max=settings.head_bytes_max,
+        protocol=connections(settings),
+        websockets=WEB_SOCKETS,
+        on_ready=on_ready,
+    )
+
+
+def _collect_garbage_rarely() -> None:
+    """A request creates thousands of objects without cycles, and each collection would look at all of the libraries."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+
+
+def _raise_descriptors() -> None:
+    """Each connection is a descriptor, and the usual limit is 1,024."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS reports no limit, but has one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
