@@ -1,1 +1,1 @@
-"""Measures the edges: HTTP against a bare FastAPI route, streams and their subscribers, StatsD against its reference."""
+"""Measures the edges: HTTP against a bare FastAPI route, streams, StatsD against its reference implementation."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
+
 import httpx
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from tests.cli.conftest import Headrace, next_line, started
 
@@ -19,6 +22,22 @@ def test_topics_are_served_until_it_is_stopped(environment: dict[str, str], topi
         assert written.status_code == 200
         (record,) = httpx.get(f"{address}/topics/{topic}/records", timeout=60).json()["records"]
         assert record["value"] == {"a": 1}
+
+
+def test_schemas_are_registered_beside_topics(environment: dict[str, str]) -> None:
+    subject = f"{uuid.uuid4()}-value"
+    with started("gateway", "--listen", "127.0.0.1:0", environment=environment) as process:
+        client = SchemaRegistryClient({"url": next_line(process).removeprefix(READY).strip()})
+        number = client.register_schema(subject, Schema('"string"', "AVRO"))
+        assert client.get_latest_version(subject).schema_id == number
+
+
+def test_gateway_without_a_registry_serves_topics_only(environment: dict[str, str]) -> None:
+    options = ("--listen", "127.0.0.1:0", "--set", "schema_registry=false")
+    with started("gateway", *options, environment=environment) as process:
+        address = next_line(process).removeprefix(READY).strip()
+        assert httpx.get(f"{address}/subjects", timeout=60).status_code == 404
+        assert httpx.get(f"{address}/topics", timeout=60).status_code == 200
 
 
 def test_settings_come_from_options(environment: dict[str, str], topic: str) -> None:

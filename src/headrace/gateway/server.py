@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -14,6 +14,8 @@ from headrace import http_server
 from headrace.errors import HeadraceError
 from headrace.gateway.app import create_app
 from headrace.gateway.connections import WebSocketConnection, connections
+from headrace.gateway.registry.registry import Registry
+from headrace.gateway.registry.routes import create_router
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
 
@@ -30,31 +32,41 @@ def serve(
     cluster: Cluster,
     settings: GatewaySettings,
     *,
-    routers: Sequence[APIRouter] = (),
     on_ready: Callable[[str], None] = print,
 ) -> None:
     """Until Ctrl-C or SIGTERM. There is no authentication."""
+    with contextlib.ExitStack() as opened:
 
-    def application(hosts: frozenset[str] | None) -> FastAPI:
-        app = create_app(cluster, settings, hosts=hosts, routers=routers)
-        _collect_garbage_rarely()
-        return app
+        def application(hosts: frozenset[str] | None) -> FastAPI:
+            routers = opened.enter_context(_registry(cluster)) if settings.schema_registry else ()
+            app = create_app(cluster, settings, hosts=hosts, routers=routers)
+            _collect_garbage_rarely()
+            return app
 
-    _raise_descriptors()
-    http_server.serve(
-        application,
-        settings.host,
-        settings.port,
-        is_open=settings.insecure,
-        exposes="read and write all topics",
-        failure=HeadraceError,
-        listen_hint="--listen names another address",
-        requests_max=None,  # the gateway counts by itself: streams are not requests
-        head_bytes_max=settings.head_bytes_max,
-        protocol=connections(settings),
-        websockets=WEB_SOCKETS,
-        on_ready=on_ready,
-    )
+        _raise_descriptors()
+        http_server.serve(
+            application,
+            settings.host,
+            settings.port,
+            is_open=settings.insecure,
+            exposes="read and write all topics",
+            failure=HeadraceError,
+            listen_hint="--listen names another address",
+            requests_max=None,  # the gateway counts by itself: streams are not requests
+            head_bytes_max=settings.head_bytes_max,
+            protocol=connections(settings),
+            websockets=WEB_SOCKETS,
+            on_ready=on_ready,
+        )
+
+
+@contextlib.contextmanager
+def _registry(cluster: Cluster) -> Iterator[Sequence[APIRouter]]:
+    registry = Registry.open(cluster.bootstrap)
+    try:
+        yield (create_router(registry),)
+    finally:
+        registry.close()
 
 
 def _collect_garbage_rarely() -> None:

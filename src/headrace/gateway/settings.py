@@ -25,6 +25,9 @@ class GatewaySettings:
         doc="Origins whose pages may use the gateway, with commas, such as https://shop.example; * is every page. None "
         "by default: a page that somebody opens can't read or write topics.",
     )
+    schema_registry: bool = setting(
+        True, doc="Serve the schema registry, which keeps its schemas in the topic `_schemas`."
+    )
     connections_max: int = setting(
         10_240,
         minimum=1,
