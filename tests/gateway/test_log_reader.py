@@ -46,5 +46,6 @@ def test_read_that_finds_no_client_in_time_is_told_to_come_back(bootstrap: str, 
 
 def test_broker_that_does_not_respond_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_reader, "READ_S_MAX", 0.2)
+    monkeypatch.setattr(log_reader, "LOOK_UP_S_MAX", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(BrokerUnavailable):
         pages(f"127.0.0.1:{silent.getsockname()[1]}", {"t": {0: 0}})

@@ -66,6 +66,7 @@ def test_id_resumes_exactly_here_and_by_its_time_elsewhere(cluster: Cluster, fil
 
     assert resumed(None, {filled: {0: 1, 1: 0}}) == {filled: {0: 1, 1: 0}}
     assert resumed("another", {filled: {0: 1, 1: 0}}) == {filled: {0: 2, 1: 0}}, "five seconds before"
+    assert resumed(None, {filled: {7: 1}}) == {filled: {0: 2, 1: 0}}, "it had more partitions"
     assert resumed(None, {"other": {0: 1}}) == {filled: {0: 2, 1: 0}}, "a topic that the id does not have"
 
 

@@ -51,7 +51,7 @@ def test_stream_from_a_time(gateway: Serving, topic: str, write: Write) -> None:
         assert values_of(events, 2) == [1, 2]
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(0, 9), min_size=1, max_size=4), live=st.booleans())
 def test_stream_resumes_without_a_gap_and_without_a_duplicate(
     gateway: Serving, new_topic: NewTopic, write: Write, cuts: list[int], live: bool

@@ -55,10 +55,16 @@ class Starts:
         """After an event: exactly, for the topics that its id has on this cluster; by its time for others."""
         if id.cluster != await self._topics.cluster_id():
             return await self.before(names, id)
-        known = [each for each in names if each in id.offsets]
-        others = [each for each in names if each not in id.offsets]
+        known = [each for each in names if await self._has_partitions(each, id)]
+        others = [each for each in names if each not in known]
         found = await self.at_position(known, id.offsets)
         return found | (await self.before(others, id) if others else {})
+
+    async def _has_partitions(self, topic: str, id: EventId) -> bool:
+        """A topic that was created again may have fewer."""
+        return topic in id.offsets and max(id.offsets[topic], default=-1) < await self._topics.partitions(
+            topic
+        )
 
     async def at_position(self, names: Sequence[str], offsets: Mapping[str, Mapping[int, int]]) -> Offsets:
         """A partition that the position does not have is new since, and is read from its first record on."""
