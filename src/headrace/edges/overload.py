@@ -34,7 +34,7 @@ from headrace.log.filesystem import DiskFileSystem, FileSystem
 from headrace.topic_names import check_topic_name
 
 RETRY_AFTER_S = 1
-"""What a sender over HTTP is told when there is no room."""
+"""When a sender over HTTP may try again, if there is no room."""
 
 
 class Overloaded(HeadraceError):
