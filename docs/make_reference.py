@@ -91,6 +91,7 @@ The `[edge]` table of `{file}`, `HEADRACE_EDGE_<NAME>` in the environment; the o
 The broker is that of the commands.
 
 {edge}
+
 ## The HTTP gateway
 
 The `[gateway]` table of `{file}`, `HEADRACE_GATEWAY_<NAME>` in the environment, `--set name=value` of

@@ -20,8 +20,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "headrace",
     "headrace.cdc.outbox",
+    "headrace.edges",
     "headrace.erasure",
     "headrace.events",
+    "headrace.gateway.registry",
     "headrace.operators",
     "headrace.pipeline",
     "headrace.pipeline.sinks",
@@ -36,7 +38,7 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 _PYTHON = re.compile(r"^```python.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DOTTED = re.compile(
-    r"`(headrace\.(?:erasure|events|operators|pipeline|questions|queue|shredding|testing|views)\b[\w.]*)"
+    r"`(headrace\.(?:edges|erasure|events|operators|pipeline|questions|queue|shredding|testing|views)\b[\w.]*)"
 )
 
 

@@ -10,3 +10,39 @@ statsd      a StatsD listener
 tcp         lines over TCP
 datagrams   many datagrams with one system call, and the drops of the kernel
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from headrace.edges.event import Event, Fate
+    from headrace.edges.overload import Intake, Overloaded, Sent
+    from headrace.edges.settings import EdgeSettings
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "event": (
+                "Event",
+                "Fate",
+            ),
+            "overload": (
+                "Intake",
+                "Overloaded",
+                "Sent",
+            ),
+            "settings": ("EdgeSettings",),
+        },
+    )
+
+__all__ = [
+    "EdgeSettings",
+    "Event",
+    "Fate",
+    "Intake",
+    "Overloaded",
+    "Sent",
+]

@@ -11,3 +11,26 @@ Any number of gateways may serve the same topic. Each reads all of it. To write,
 producer whose id is that of the topic: this fences the gateway that wrote before, which takes the topic back for its
 next write. Between, it reads to the end of the topic and decides again; so no id is assigned twice.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from headrace.gateway.registry.registry import Registry
+    from headrace.gateway.registry.routes import create_router
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "registry": ("Registry",),
+            "routes": ("create_router",),
+        },
+    )
+
+__all__ = [
+    "Registry",
+    "create_router",
+]
