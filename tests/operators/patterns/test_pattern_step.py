@@ -5,10 +5,11 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.operators.patterns.pattern_step import PatternStep
+from headrace.operators.patterns.pattern_step import TIE, TIME, PatternLift, PatternStep
 from headrace.operators.state.run import NEVER
 from tests.operators.patterns.rows_of_pattern import PatternRun
 
@@ -133,3 +134,28 @@ def test_later_columns_of_the_order_decide_between_rows_of_equal_time() -> None:
         "ORDER BY t, v DESC NULLS FIRST MEASURES ARRAY_AGG(v) AS all PATTERN (A+)", COLUMNS, "t", rows_max=9
     )
     assert run.all([row(1, 1), row(1, 3), row(1, None), row(0, 0)]) == [{"all": [0, None, 3, 1]}]
+
+
+def test_event_time_is_sent_once() -> None:
+    run = run_of(UP)
+    assert run.shape.sent == ["k", "v"]
+    sent = pa.table(
+        {
+            "h1": pa.array([1, 2]),
+            "h2": pa.array([3, 4]),
+            TIME: pa.array([5, -6]),
+            f"{TIE}0": pa.array([7, 8]),
+            **{run.shape.place(name): pa.array([None, None], COLUMNS[name]) for name in run.shape.sent},
+        }
+    )
+    lifted, hashes = PatternLift(run.step.input_schema)(sent)
+    assert lifted.schema == run.step.input_schema
+    assert lifted.column(run.shape.place("t")).cast(pa.int64()).to_pylist() == [5, -6]
+    assert np.array_equal(hashes, [1, 2])
+
+
+def test_event_time_that_is_a_key_or_has_no_zone_is_sent_as_a_column() -> None:
+    clauses = "ORDER BY t PATTERN (A) WITHIN INTERVAL '1' HOUR"
+    without_zone = {**COLUMNS, "t": pa.timestamp("us")}
+    assert "t" in PatternRun(f"PARTITION BY k {clauses}", without_zone, "t").shape.sent
+    assert "t" in PatternRun(f"PARTITION BY k, t {clauses}", COLUMNS, "t").shape.sent

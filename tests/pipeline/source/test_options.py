@@ -6,11 +6,23 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline import read_topic
 from headrace.pipeline.source.options import BATCH_BOUND, without_batch_bound
+from headrace.pipeline.source.read_topic import POLL_RECORDS_MAX
 
 
 def options(rows: DataFrame) -> list[dict[str, str]]:
     leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
     return [dict(leaves.apply(i).extraOptions().asCaseSensitiveMap()) for i in range(leaves.size())]
+
+
+def test_source_takes_whole_fetches_from_its_consumer_unless_the_user_sets_another_number(
+    spark: SparkSession,
+) -> None:
+    def polled(**given: str) -> str:
+        (source,) = options(read_topic(spark, "clicks", format="text", options=given))
+        return source["kafka.max.poll.records"]
+
+    assert polled() == str(POLL_RECORDS_MAX)
+    assert polled(**{"kafka.max.poll.records": "7"}) == "7"
 
 
 def test_rows_for_real_time_mode_have_no_bound_on_batches_and_are_otherwise_the_same(

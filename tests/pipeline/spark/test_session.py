@@ -21,6 +21,7 @@ from headrace.pipeline.launch import Launch
 from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.spark.session import (
     COLLECTOR,
+    COMPILATION,
     ROCKSDB,
     SOCKET_PATIENCE_S,
     _whole_conf,
@@ -68,6 +69,15 @@ def test_options_of_java_come_from_the_settings_and_from_the_caller(
     options = whole["spark.driver.extraJavaOptions"].split()
     assert options[-3:] == ["-Xss4m", "-XX:+UseZGC", "-Dx=1"]
     assert COLLECTOR not in options
+
+
+def test_java_compiles_later_unless_the_caller_sets_another_scale(tmp_path: Path) -> None:
+    chosen = "-XX:CompileThresholdScaling=1"
+    for wanted in ({}, {"spark.driver.extraJavaOptions": chosen}):
+        whole = _whole_conf(spark_conf("x", pipeline_settings()), wanted, tmp_path, tmp_path / "x.log")
+        options = whole["spark.driver.extraJavaOptions"].split()
+        assert options.index(COMPILATION) >= 0
+        assert not wanted or options.index(chosen) > options.index(COMPILATION)  # Java takes the last
 
 
 def test_data_folder_of_the_launch_is_used_first(tmp_path: Path) -> None:

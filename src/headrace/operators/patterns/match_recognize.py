@@ -126,7 +126,7 @@ class MatchRecognize(Operator):
             *hash_columns(rows, bound.keys, operator=OPERATOR),
             (F.lit(0).cast("bigint") if time is None else time_us(time)).alias(TIME),
             *(each.alias(f"{TIE}{number}") for number, each in enumerate([*ties, F.xxhash64(*parts)])),
-            *(column(name).alias(shape.place(name), metadata={}) for name in shape.columns),
+            *(column(name).alias(shape.place(name), metadata={}) for name in shape.sent),
             *([_original(rows)] if shape.keeps_late else []),
         )
         lag_us = 0 if time is None else emitted_time(rows, time).lag_us

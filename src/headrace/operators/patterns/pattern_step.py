@@ -50,6 +50,16 @@ class PatternShape(Struct, frozen=True, kw_only=True):
     def bound(self) -> Bound:
         return self.rules.bound
 
+    @property
+    def sent(self) -> list[str]:
+        """The columns that Spark passes to the core: without the time, which rows have as a number too. A time without
+        a zone is sent, because its number depends on the zone of the session."""
+        return [
+            name
+            for name, kind in self.columns.items()
+            if name != self.time or name in self.bound.keys or kind.tz is None
+        ]
+
     def place(self, column: str) -> str:
         return f"c{list(self.columns).index(column)}"
 
@@ -85,15 +95,19 @@ class PatternShape(Struct, frozen=True, kw_only=True):
 
 
 class PatternLift:
-    """The lift of rows: `h1` and `h2` become the id."""
+    """The lift of rows: `h1` and `h2` become the id. A column that was not sent (`PatternShape.sent`) is the time."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         first, second = hashes_of(rows)
-        columns = [ids_column(ids_of(first, second)), *(rows.column(name) for name in self._schema.names[1:])]
-        return pa.table(columns, schema=self._schema), first
+        sent = set(rows.column_names)
+        columns = [
+            rows.column(field.name) if field.name in sent else rows.column(TIME).cast(field.type)
+            for field in list(self._schema)[1:]
+        ]
+        return pa.table([ids_column(ids_of(first, second)), *columns], schema=self._schema), first
 
 
 class PatternStep(Step):

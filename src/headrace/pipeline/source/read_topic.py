@@ -46,6 +46,14 @@ ANCIENT = "__headrace_ancient"
 EVENTS_TIMEOUT_MS = 10_000
 """Spark's events arrive within milliseconds; another listener may delay them."""
 
+POLL_RECORDS_MAX = 100_000
+"""Records that Spark takes from its Kafka consumer at once. Each time it asks the broker for the first and the last
+offset of the partition: with Kafka's own 500, that is 4,000 requests for a million records."""
+
+FETCH_BYTES_MAX = 4 * 1024 * 1024
+"""Of a partition at once, compressed; the records of two such fetches are in memory for each task. Kafka's own 1 MiB
+is less than 10,000 small records."""
+
 OBSERVATIONS_MAX = 1_000
 """Bounded sources whose counts are kept; with more of them, the oldest counts are lost."""
 
@@ -290,6 +298,8 @@ def _load(
     """`own` options override those of the user, which override the `usual` ones."""
     options = {
         "kafka.isolation.level": "read_committed",
+        "kafka.max.poll.records": str(POLL_RECORDS_MAX),
+        "kafka.max.partition.fetch.bytes": str(FETCH_BYTES_MAX),
         **(usual or {}),
         **spec.options,
         "includeHeaders": "true",
