@@ -34,7 +34,7 @@ from confluent_kafka.admin import (
 from msgspec import Struct
 
 from headrace.kafka.errors import RequestFailed, no_broker, no_such_topic, request_failed
-from headrace.kafka.retries import COORDINATOR_MOVES, retry
+from headrace.kafka.retries import COORDINATOR_MOVES, TRANSIENT, retry
 from headrace.kafka.settings import client_config, parse_address
 
 T = TypeVar("T")
@@ -56,6 +56,8 @@ _NOT_CREATED_YET = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError._UNKNOWN_TOPIC,
 )
+_STALE_METADATA = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT})
+"""The client knows an old leader epoch, or no leader ("No leaders found"), of before a restart of the broker."""
 _RESOURCE_TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
 
 # The fences of jobs, and the positions of redrives. The group of a job itself, headrace-job-NAME, has a lag that
@@ -225,11 +227,11 @@ class Cluster:
                     for each, future in futures.items()
                 }
             except RequestFailed as error:
-                if error.code == KafkaError.FENCED_LEADER_EPOCH:
-                    self.metadata()  # the client would keep the old epoch for minutes
+                if error.code in _STALE_METADATA:
+                    self.metadata()  # the client would keep what it knows for minutes
                 raise
 
-        return retry(send, timeout_s=retry_s) if wanted else {}
+        return retry(send, timeout_s=retry_s, codes=TRANSIENT | _STALE_METADATA) if wanted else {}
 
     def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         return self.offsets(partitions, OffsetSpec.earliest())
