@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,9 @@ def test_replaced_link_has_the_new_target_and_nothing_else_remains(tmp_path: Pat
         replace_link(tmp_path / "link", target)
         assert (tmp_path / "link").readlink() == Path(target)
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+def test_private_file_is_for_its_owner_only_also_if_it_was_not_before(tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text("{}")
+    replace_json(tmp_path / "secret.json", Content(name="j", numbers=()), private=True)
+    assert stat.S_IMODE((tmp_path / "secret.json").stat().st_mode) == 0o600

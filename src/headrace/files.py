@@ -10,10 +10,12 @@ import msgspec
 from headrace.sync import sync_directory, sync_file
 
 
-def replace_text(path: Path, text: str, *, durable: bool = False) -> None:
-    """Replace the file atomically: readers see the old text or the new one."""
+def replace_text(path: Path, text: str, *, durable: bool = False, private: bool = False) -> None:
+    """Replace the file atomically: readers see the old text or the new one. A private one is only for its owner."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("w", encoding="utf-8") as file:
+        if private:
+            os.fchmod(file.fileno(), 0o600)
         file.write(text)
         if durable:
             file.flush()
@@ -23,8 +25,11 @@ def replace_text(path: Path, text: str, *, durable: bool = False) -> None:
         sync_directory(path.parent)
 
 
-def replace_json(path: Path, content: msgspec.Struct, *, durable: bool = False) -> None:
-    replace_text(path, msgspec.json.format(msgspec.json.encode(content), indent=1).decode(), durable=durable)
+def replace_json(
+    path: Path, content: msgspec.Struct, *, durable: bool = False, private: bool = False
+) -> None:
+    text = msgspec.json.format(msgspec.json.encode(content), indent=1).decode()
+    replace_text(path, text, durable=durable, private=private)
 
 
 def replace_link(link: Path, target: str) -> None:

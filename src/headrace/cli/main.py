@@ -8,14 +8,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped with Ctrl-C, 143 stoppe
 
 from __future__ import annotations
 
-import importlib
 import signal
 import sys
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
+from headrace.cli.lazy_group import LazyGroup
 from headrace.errors import HeadraceError
 from headrace.printable import printable_lines
 
@@ -35,6 +34,7 @@ COMMANDS = {
     "edge": "headrace.cli.edge",
     "view": "headrace.cli.view.commands",
     "gateway": "headrace.cli.gateway",
+    "webhook": "headrace.cli.webhook.commands",
     "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",
@@ -45,28 +45,12 @@ EXIT_STOPPED = 130
 EXIT_TERMINATED = 143
 
 
-class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are called."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        # A mistyped name is compared with these.
-        self.commands.update(dict.fromkeys(COMMANDS, cast("Any", None)))
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
-        if self.commands[cmd_name] is None:
-            module = importlib.import_module(COMMANDS[cmd_name])
-            self.commands[cmd_name] = typer.main.get_command(module.app)
-        return self.commands[cmd_name]
+class Commands(LazyGroup):
+    modules = COMMANDS
 
 
 app = typer.Typer(
-    cls=LazyGroup,
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
