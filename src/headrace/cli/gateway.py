@@ -48,7 +48,7 @@ def gateway(
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Serve topics over HTTP: write, read, and subscribe by server-sent events or WebSockets; a schema registry; and webhooks.
+    """Serve topics over HTTP: write, read, and subscribe by server-sent events or WebSockets; schemas; and webhooks.
 
     \b
     headrace gateway                               http://127.0.0.1:8082/docs lists the paths

@@ -61,7 +61,7 @@ def webhook_router(
                 )
         return _response(answer, settings)
 
-    @router.get("/webhooks", summary="Metrics of webhooks, for Prometheus", response_model=None)
+    @router.get("/metrics", summary="Metrics of webhooks, for Prometheus", response_model=None)
     async def metrics() -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
