@@ -143,7 +143,9 @@ def test_verified_request_without_its_key_is_one_dead_letter_that_ends_the_attem
     assert events_in(cluster, topic) == []
 
 
-def test_verified_request_without_an_id_is_a_dead_letter(tmp_path: Path, cluster: Cluster, topic: str) -> None:
+def test_verified_request_without_an_id_is_a_dead_letter(
+    tmp_path: Path, cluster: Cluster, topic: str
+) -> None:
     by = stored(tmp_path, source("stripe", topic=topic))
     request = now_signed(by, body=b"[1, 2]")
     assert answers_to(tmp_path, cluster, request, request) == [answers.DEAD_LETTER, answers.DUPLICATE]
@@ -204,12 +206,10 @@ def test_rate_counts_new_verified_requests_only(tmp_path: Path, cluster: Cluster
         forged = changed(now_signed(by), body=b"forged")
         for _ in range(20):
             await answer_to(reception, forged)
-        texts = []
-        for number in (0, 0, 0, 0, 1, 2):
-            texts.append((await answer_to(reception, now_signed(by, message_id=f"m{number}"))).text)
+        first = [await answer_to(reception, now_signed(by, message_id=f"m{n}")) for n in (0, 0, 0, 0, 1, 2)]
         clock.advance_ms(1_000)
-        texts.append((await answer_to(reception, now_signed(by, message_id="m2"))).text)
-        return texts
+        last = await answer_to(reception, now_signed(by, message_id="m2"))
+        return [each.text for each in (*first, last)]
 
     found = received(tmp_path, cluster, use, clock=clock)
     assert found == ["accepted", *["accepted before"] * 3, "accepted", "too many requests", "accepted"]
@@ -249,7 +249,11 @@ def test_event_that_was_accepted_is_not_accepted_again_by_another_topic(
     async def use(reception: Reception) -> list[Answer]:
         first = await answer_to(reception, now_signed(by))
         stored(tmp_path, replace(by, topic=f"{topic}-2"))
-        return [first, await answer_to(reception, now_signed(by)), await answer_to(reception, now_signed(by, message_id="b"))]
+        return [
+            first,
+            await answer_to(reception, now_signed(by)),
+            await answer_to(reception, now_signed(by, message_id="b")),
+        ]
 
     assert received(tmp_path, cluster, use) == [answers.ACCEPTED, answers.DUPLICATE, answers.ACCEPTED]
     assert len(events_in(cluster, f"{topic}-2")) == 1

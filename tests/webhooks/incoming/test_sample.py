@@ -17,7 +17,11 @@ from tests.webhooks.incoming.sending import NOW_MS, SECRET, SIGNED_KINDS, source
 def test_sample_is_verified_and_has_every_field_that_the_source_reads(kind: Kind) -> None:
     own = kind in ("plain-hmac", "none")
     by = source(
-        kind, key_field="a.b", event_field="a.c", **({"id_field": "meta.id"} if own else {}), headers=("X-One",)
+        kind,
+        key_field="a.b",
+        event_field="a.c",
+        **({"id_field": "meta.id"} if own else {}),
+        headers=("X-One",),
     )
     sample = sample_of(by, message_id="m", now_ms=NOW_MS)
     verify(by, sample.request(), NOW_MS)

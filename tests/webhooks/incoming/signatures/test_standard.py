@@ -109,9 +109,13 @@ def test_signature_cannot_be_moved_to_another_id_by_a_dot() -> None:
 
 
 @given(
-    st.text("abcdefgh_0123", min_size=1, max_size=30), st.text(max_size=200), st.binary(min_size=24, max_size=64)
+    st.text("abcdefgh_0123", min_size=1, max_size=30),
+    st.text(max_size=200),
+    st.binary(min_size=24, max_size=64),
 )
-def test_library_and_headrace_accept_the_signatures_of_each_other(message_id: str, body: str, key: bytes) -> None:
+def test_library_and_headrace_accept_the_signatures_of_each_other(
+    message_id: str, body: str, key: bytes
+) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
     try:
         data = body.encode()

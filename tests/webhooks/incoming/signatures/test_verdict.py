@@ -81,7 +81,8 @@ def test_signature_that_is_there_twice_is_ambiguous(kind: Kind) -> None:
 
 @kinds
 @pytest.mark.parametrize(
-    "value", ["é".encode(), b"\xff\xfe", b"\x00", b"x" * 60_000, b",".join([b"v1=x"] * 9_000), b"v1, " * 9_000]
+    "value",
+    ["é".encode(), b"\xff\xfe", b"\x00", b"x" * 60_000, b",".join([b"v1=x"] * 9_000), b"v1, " * 9_000],
 )
 def test_garbage_in_place_of_a_signature_is_rejected(kind: Kind, value: bytes) -> None:
     why(source(kind), changed(signed(source(kind)), **{SIGNATURES[kind].replace("-", "_"): value}))
