@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from headrace.cli.command import command_group
 from headrace.cli.completion import complete_topics
-from headrace.cli.output import Format, format_time, result, show, show_rows
+from headrace.cli.output import Format, Shape, format_time, result, show, show_rows
 from headrace.cli.webhook.secret_input import SecretFile, SecretStdin, read_secret
 from headrace.clock import SystemClock
 from headrace.durations import parse_duration_ms
@@ -52,16 +52,16 @@ Generate = Annotated[bool, typer.Option("--generate-secret", help="Make a random
 @result("webhook in add", "webhook in rotate")
 class StoredSource(Struct, frozen=True, kw_only=True):
     name: str
-    kind: Annotated[Kind, "how its requests are signed"]
+    kind: Annotated[str, "how its requests are signed"]
     topic: str
     path: Annotated[str, "of the gateway, for POST"]
     secret: Annotated[str | None, "if it was generated: it is shown only now"]
 
 
-@result("webhook in list")
+@result("webhook in list", shape=Shape.LIST)
 class ListedSource(Struct, frozen=True, kw_only=True):
     name: str
-    kind: Kind
+    kind: str
     topic: str
     path: Annotated[str, "of the gateway, for POST"]
     secrets: Annotated[int, "that are valid"]
@@ -70,7 +70,7 @@ class ListedSource(Struct, frozen=True, kw_only=True):
 @result("webhook in show")
 class ShownSource(Struct, frozen=True, kw_only=True):
     name: str
-    kind: Kind
+    kind: str
     signed_by: Annotated[str, "what is verified"]
     topic: str
     path: Annotated[str, "of the gateway, for POST"]
