@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 app = command_group("Webhooks in: requests of other systems become events. `headrace gateway` receives them.")
 
-GATEWAY = "http://127.0.0.1:8082"
 SEND_S_MAX = 30.0
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The source's name, and the end of its URL.")]
@@ -293,7 +292,8 @@ def remove(name: Name, format: Format = "text", data_dir: DataDir = None) -> Non
 def send_sample(
     name: Name,
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help=f"Where to send it. Default: {GATEWAY}/webhooks/NAME.")
+        str | None,
+        typer.Option(metavar="URL", help="Where to send it. Default: the gateway of the settings."),
     ] = None,
     body_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The body. Default: a small JSON object.")
@@ -323,7 +323,7 @@ def send_sample(
         body=body,
         event="ping" if is_ping else SAMPLE_TYPE,
     )
-    address = url or f"{GATEWAY}{_path(name)}"
+    address = url or f"{_gateway()}{_path(name)}"
     command = sample.curl(address)
     if curl:
         show(Tested(url=address, status=None, response=None, curl=command), format, command)
@@ -385,6 +385,14 @@ def _show_stored(source: Source, generated: str | None, format: Literal["text", 
     stored = StoredSource(name=source.name, kind=source.kind, topic=source.topic, path=path, secret=generated)
     text = f"webhook in {source.name} {done} {source.kind}, POST {path} writes to {source.topic}"
     show(stored, format, text if generated is None else f"{text}\nsecret: {generated}")
+
+
+def _gateway() -> str:
+    from headrace.gateway.settings import gateway_settings
+
+    settings = gateway_settings()
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}"
 
 
 def _path(name: str) -> str:
