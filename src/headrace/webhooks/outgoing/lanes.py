@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
+from collections.abc import Callable
 
 from headrace.webhooks.outgoing.message import Outgoing
 
@@ -53,9 +54,9 @@ class Lanes:
         if not message.is_forgotten:
             heapq.heappush(self._waiting, (due_s, next(self._numbers), message))
 
-    def hasten(self, due_s: float) -> None:
-        """The target works again: nothing waits longer than until then."""
-        self._waiting = [(min(each, due_s), number, message) for each, number, message in self._waiting]
+    def hasten(self, due_s: Callable[[], float]) -> None:
+        """The target works again: no message waits longer than until a time that is chosen for each."""
+        self._waiting = [(min(each, due_s()), number, message) for each, number, message in self._waiting]
         heapq.heapify(self._waiting)
 
     def leave(self, message: Outgoing) -> None:

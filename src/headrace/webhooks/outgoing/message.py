@@ -50,6 +50,8 @@ class Outgoing(Struct, kw_only=True):
     attempts: int = 0
     failing_since_ms: int = 0
     """By the monotonic clock; it has a meaning after the first failed attempt."""
+    problem: str = ""
+    """Why it can't be delivered at all: it becomes a dead letter without an attempt."""
     is_forgotten: bool = False
     """Its partition belongs to another process now."""
 

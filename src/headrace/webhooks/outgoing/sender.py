@@ -11,8 +11,6 @@ import functools
 import socket
 import ssl
 from importlib.metadata import version
-from types import TracebackType
-from typing import Self
 
 import aiohttp
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, DummyCookieJar
@@ -82,12 +80,7 @@ class Sender:
             max_field_size=HEADER_BYTES_MAX,
         )
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def close(self) -> None:
         await self._session.close()
 
     async def send(self, message: Outgoing) -> Answer:

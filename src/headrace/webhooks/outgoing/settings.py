@@ -52,7 +52,7 @@ class OutgoingSettings:
     pause_after_ms: int = setting(
         86_400_000,
         minimum=1,
-        doc="A target without a success for so long is paused. It keeps its position until `headrace webhook out resume`.",
+        doc="A target without a success for so long is paused. It keeps its position until it is resumed.",
     )
     pending_max: int = setting(
         10_000,
