@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from headrace.cli.arguments import parse_pairs
 from headrace.cli.command import Bootstrap, command_app, connect
+from headrace.cli.output import note
 from headrace.errors import HeadraceError
 from headrace.kafka.settings import parse_address
 
@@ -33,13 +35,20 @@ def gateway(
             help="Pages that may use the gateway: https://shop.example; repeatable.",
         ),
     ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-dir",
+            help="Folder of webhooks and their buffer. Default: [edge] data_dir in headrace.toml, else data.",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set any setting of [gateway]; repeatable."),
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Serve topics over HTTP: write, read, and subscribe by server-sent events or WebSockets; and a schema registry.
+    """Serve topics over HTTP: write, read, and subscribe by server-sent events or WebSockets; schemas; and webhooks.
 
     \b
     headrace gateway                               http://127.0.0.1:8082/docs lists the paths
@@ -47,7 +56,9 @@ def gateway(
     curl 127.0.0.1:8082/topics/clicks/records
     curl -N '127.0.0.1:8082/topics/clicks/stream?from=earliest'
     curl 127.0.0.1:8082/subjects                   the registry, for schema.registry.url of serializers
+    headrace webhook in add github --topic pushes --secret-stdin          then POST /webhooks/github
     """
+    from headrace.edges.settings import edge_settings
     from headrace.gateway.settings import gateway_settings
 
     try:
@@ -68,5 +79,7 @@ def gateway(
     serve(
         connect(bootstrap),
         settings,
+        edge=edge_settings(data_dir=data_dir),
         on_ready=lambda url: print(f"headrace gateway ready at {url}", flush=True),
+        on_problem=note,
     )

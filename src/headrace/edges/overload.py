@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.clock import Clock, SystemClock
 from headrace.edges.counters import Count, Counters
@@ -63,14 +64,19 @@ class Intake:
         clock: Clock | None = None,
         files: FileSystem | None = None,
         on_problem: Callable[[str], None] = lambda _text: None,
+        on_left: Callable[[Event], None] | None = None,
     ) -> None:
-        """`name` is that of the edge, and of its buffer on disk. `on_problem` gets texts for people."""
+        """`name` is that of the edge, and of its buffer on disk. `on_problem` gets texts for people. `on_left` gets
+        each event that an earlier run has left in the buffer, with its time, before any is delivered."""
         check_topic_name(name)
         self._clock = clock or SystemClock()
         self._counters = Counters()
         self._on_problem = on_problem
         self._problem = ""
         self._queue = self._make_queue(settings, name, files or DiskFileSystem())
+        if on_left is not None and isinstance(self._queue, Spool):
+            for entry in self._queue.left():
+                on_left(replace(entry.event, timestamp_ms=entry.timestamp_ms))
         self._delivery = Delivery(
             self._queue,
             client_config,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from headrace.clock import Clock
@@ -134,25 +134,34 @@ class Spool:
         self.storage_error = ""
         return True
 
+    def left(self) -> Iterator[Entry]:
+        """The events of an earlier run. Call it before anything is taken."""
+        place, end_offset = self._position, self._log.end_offset
+        while place < end_offset:
+            entries = self._read(place, READ_BYTES, end_offset)
+            yield from entries
+            place = entries[-1].place + 1
+
     def take(self, bytes_max: int, timeout_s: float) -> list[Entry]:
         """The next events, at least one and then about `bytes_max`; empty if none arrives in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._next < self._log.end_offset, timeout_s):
                 return []
             end_offset = self._log.end_offset
-        batches = self._log.reader.read(
-            self._next, bytes_max=min(bytes_max, READ_BYTES), end_offset=end_offset, at_least_one=True
-        )
-        taken = [
+        taken = self._read(self._next, min(bytes_max, READ_BYTES), end_offset)
+        self._next = taken[-1].place + 1
+        return taken
+
+    def _read(self, place: int, bytes_max: int, end_offset: int) -> list[Entry]:
+        batches = self._log.reader.read(place, bytes_max=bytes_max, end_offset=end_offset, at_least_one=True)
+        return [
             _as_entry(record)
             for position, header in iterate_headers(batches)
             for record in iterate_records(
                 memoryview(batches)[position : position + header.size_bytes], bytes_max=EVENT_BYTES_MAX
             )
-            if record.offset >= self._next
+            if record.offset >= place
         ]
-        self._next = taken[-1].place + 1
-        return taken
 
     def settled(self, place: int) -> None:
         """The broker has reported on all events before `place`."""

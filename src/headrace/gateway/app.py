@@ -27,11 +27,13 @@ from headrace.gateway.starts import Starts
 from headrace.gateway.stream_routes import Streams, stream_router
 from headrace.gateway.topic_routes import topic_router
 from headrace.gateway.topics import Topics
+from headrace.gateway.webhook_routes import webhook_router
 from headrace.http_docs_page import add_docs_page
 from headrace.http_hosts import ServedHosts
 from headrace.http_parameters import only_known_parameters
 from headrace.kafka.cluster import Cluster
 from headrace.printable import printable
+from headrace.webhooks.incoming.reception import Reception
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: error("The request is wrong"),
@@ -46,6 +48,7 @@ def create_app(
     *,
     hosts: frozenset[str] | None = None,
     routers: Sequence[APIRouter] = (),
+    webhooks: Reception | None = None,
 ) -> FastAPI:
     """`hosts` are the names in the header Host that are served; all by default. `routers` are further parts."""
     topics = Topics(cluster, metadata_ms=settings.metadata_ms)
@@ -73,12 +76,15 @@ def create_app(
         redoc_url=None,
     )
     add_docs_page(app)
-    write = produce_router(topics, publisher, Bodies(settings), requests, records_max=settings.records_max)
+    bodies = Bodies(settings)
+    write = produce_router(topics, publisher, bodies, requests, records_max=settings.records_max)
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)
     app.include_router(write)
     for router in (topic_router(topics, requests), read):
         app.include_router(router, dependencies=[Depends(only_known_parameters)])
     app.include_router(stream_router(Streams(topics, starts, log, feeds, settings, subscribers)))
+    if webhooks is not None:
+        app.include_router(webhook_router(webhooks, bodies, requests, settings))
     for router in routers:
         app.include_router(router)
     _add_errors(app, settings)

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from headrace import http_server
+from headrace.edges.settings import EdgeSettings
 from headrace.errors import HeadraceError
 from headrace.gateway.app import create_app
 from headrace.gateway.connections import WebSocketConnection, connections
@@ -18,6 +19,7 @@ from headrace.gateway.registry.registry import Registry
 from headrace.gateway.registry.routes import create_router
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
+from headrace.webhooks.incoming.reception import Reception
 
 GC_THRESHOLD = 50_000
 
@@ -32,14 +34,18 @@ def serve(
     cluster: Cluster,
     settings: GatewaySettings,
     *,
+    edge: EdgeSettings | None = None,
     on_ready: Callable[[str], None] = print,
+    on_problem: Callable[[str], None] = lambda _text: None,
 ) -> None:
-    """Until Ctrl-C or SIGTERM. There is no authentication."""
+    """Until Ctrl-C or SIGTERM. There is no authentication. `edge` has the folder of webhooks, and what they do when
+    the broker is overloaded. `on_problem` gets texts for people."""
     with contextlib.ExitStack() as opened:
 
         def application(hosts: frozenset[str] | None) -> FastAPI:
             routers = opened.enter_context(_registry(cluster)) if settings.schema_registry else ()
-            app = create_app(cluster, settings, hosts=hosts, routers=routers)
+            webhooks = opened.enter_context(_webhooks(cluster, settings, edge or EdgeSettings(), on_problem))
+            app = create_app(cluster, settings, hosts=hosts, routers=routers, webhooks=webhooks)
             _collect_garbage_rarely()
             return app
 
@@ -67,6 +73,17 @@ def _registry(cluster: Cluster) -> Iterator[Sequence[APIRouter]]:
         yield (create_router(registry),)
     finally:
         registry.close()
+
+
+@contextlib.contextmanager
+def _webhooks(
+    cluster: Cluster, settings: GatewaySettings, edge: EdgeSettings, on_problem: Callable[[str], None]
+) -> Iterator[Reception]:
+    reception = Reception(cluster, edge, answer_ms_max=settings.webhook_answer_ms_max, on_problem=on_problem)
+    try:
+        yield reception
+    finally:
+        reception.close()
 
 
 def _collect_garbage_rarely() -> None:

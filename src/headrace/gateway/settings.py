@@ -62,6 +62,11 @@ class GatewaySettings:
         minimum=10,
         doc="A record that the broker has not acknowledged by then fails, and its request with it.",
     )
+    webhook_answer_ms_max: int = setting(
+        8_000,
+        minimum=10,
+        doc="A webhook whose event is not acknowledged by then gets 503, and is sent again. GitHub waits for 10 s.",
+    )
     unacknowledged_records_max: int = setting(
         100_000,
         minimum=1,

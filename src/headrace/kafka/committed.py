@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from headrace.kafka.cluster import Cluster
+from headrace.kafka.cluster import Cluster, Partition
 from headrace.kafka.errors import RequestFailed, request_failed
 
 TIMEOUT_S = 60.0
@@ -20,14 +21,23 @@ _LOG = logging.getLogger("headrace.kafka.committed")
 _LOG.addHandler(logging.NullHandler())
 
 
-def read_committed(cluster: Cluster, topic: str) -> Iterator[Message]:
-    """Ends at the last stable offset of each partition: an open transaction hides what follows it."""
-    starts = cluster.earliest(cluster.partitions(topic))
+def read_committed(
+    cluster: Cluster,
+    topic: str,
+    *,
+    starts: Mapping[Partition, int] | None = None,
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
+    timeout_s: float = TIMEOUT_S,
+) -> Iterator[Message]:
+    """From these offsets, by default from the first. Ends at the last stable offset of each partition: an open
+    transaction hides what follows it. Uncommitted ones hide nothing."""
+    if starts is None:
+        starts = cluster.earliest(cluster.partitions(topic))
     consumer = Consumer(
         cluster.client_config(
             group_id=GROUP,
             enable_auto_commit=False,
-            isolation_level="read_committed",
+            isolation_level=isolation,
             enable_partition_eof=True,
             # The end is reported by an empty response, which the broker would otherwise delay.
             fetch_wait_max_ms=10,
@@ -38,7 +48,7 @@ def read_committed(cluster: Cluster, topic: str) -> Iterator[Message]:
         consumer.assign([TopicPartition(topic, each.number, start) for each, start in starts.items()])
         ended = 0
         while ended < len(starts):
-            message = consumer.poll(TIMEOUT_S)
+            message = consumer.poll(timeout_s)
             if message is None:
                 raise RequestFailed(f"reading {topic}: no response", hint="is the broker running?")
             error = message.error()

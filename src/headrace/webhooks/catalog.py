@@ -96,6 +96,22 @@ class Catalog(Generic[DefinitionT]):
             )
         return self._read(name)
 
+    def find(self, name: str) -> DefinitionT | None:
+        """None if there is no such webhook, or can't be. The file is read again only if it has changed."""
+        if not _NAME.fullmatch(name):
+            return None
+        try:
+            stamp = self._stamp(name)
+            before = self._seen.get(name)
+            if before is None or before[0] != stamp:
+                before = self._seen[name] = (stamp, self._try_read(name))
+        except (NoSuchWebhook, OSError):
+            self._seen.pop(name, None)
+            return None
+        if isinstance(before[1], DamagedDefinition):
+            raise before[1]
+        return before[1]
+
     def all(self) -> list[DefinitionT]:
         """All definitions; DamagedDefinition for the first file that is damaged."""
         return [self.get(each) for each in self.names()]
@@ -107,9 +123,7 @@ class Catalog(Generic[DefinitionT]):
             try:
                 stamp = self._stamp(name)
                 before = self._seen.get(name)
-                found = before[1] if before and before[0] == stamp else self._read(name)
-            except DamagedDefinition as error:
-                found = error
+                found = before[1] if before and before[0] == stamp else self._try_read(name)
             except (NoSuchWebhook, FileNotFoundError):
                 continue  # it was removed meanwhile
             seen[name] = (stamp, found)
@@ -121,12 +135,17 @@ class Catalog(Generic[DefinitionT]):
         )
 
     def _path(self, name: str) -> Path:
-        check_name(name)
         return self.folder / f"{name}{_SUFFIX}"
 
     def _stamp(self, name: str) -> Stamp:
         found = self._path(name).stat()
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _try_read(self, name: str) -> DefinitionT | DamagedDefinition:
+        try:
+            return self._read(name)
+        except DamagedDefinition as error:
+            return error
 
     def _read(self, name: str) -> DefinitionT:
         path = self._path(name)
@@ -190,6 +209,7 @@ class Catalog(Generic[DefinitionT]):
             sync_directory(self.folder)
 
     def _write(self, definition: DefinitionT) -> None:
+        check_name(definition.name)
         definition.check()
         replace_json(self._path(definition.name), definition, durable=True, private=True)
 

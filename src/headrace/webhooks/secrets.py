@@ -47,8 +47,9 @@ def generate_secret() -> str:
 
 def standard_key(text: str) -> bytes:
     """The key of a secret of Standard Webhooks, which is base64 with or without `whsec_`."""
+    encoded = text.removeprefix(STANDARD_PREFIX)
     try:
-        key = base64.b64decode(text.removeprefix(STANDARD_PREFIX), validate=True)
+        key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError):
         key = b""
     if not key:

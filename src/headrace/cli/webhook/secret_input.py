@@ -1,4 +1,4 @@
-"""Secrets from standard input or from a file: an argument would be in the list of processes and in the shell's history."""
+"""Secrets from standard input or from a file: an argument would be in the list of processes and in the history."""
 
 from __future__ import annotations
 
