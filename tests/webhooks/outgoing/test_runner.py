@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from msgspec.structs import replace
 from standardwebhooks import Webhook
 
 from headrace.kafka.cluster import Cluster
 from headrace.webhooks.catalog import Catalog
-from headrace.webhooks.errors import BadWebhook
-from headrace.webhooks.outgoing.state import TargetState
 from headrace.webhooks.outgoing.target import Target
 from tests.webhooks.outgoing.conftest import (
     SECRET,
@@ -19,8 +13,6 @@ from tests.webhooks.outgoing.conftest import (
     Receiver,
     Write,
     committed,
-    ends,
-    folder_of,
     target_of,
     wait_until,
 )

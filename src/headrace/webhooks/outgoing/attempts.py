@@ -92,7 +92,10 @@ class _RotatedFile:
         if not self._lines:
             return
         lines, self._lines = self._lines, []
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            return  # the target was removed, and its history with it
         try:
             os.write(descriptor, b"\n".join((*lines, b"")))
             size = os.fstat(descriptor).st_size

@@ -23,7 +23,10 @@ RETRY_S = 1.0
 LETTER_BYTES_SPARE = 65_536
 """The headers of a letter: the largest record of the topic fits its dead-letter topic."""
 
-MESSAGE_BYTES_MAX = "max.message.bytes"
+MESSAGE_BYTES_MAX = 1_000_000_000
+"""Of the client: the broker knows the limit of the topic."""
+
+BYTES_CONFIG = "max.message.bytes"
 
 _OWN = frozenset({REDRIVEN_FOR_HEADER, REDRIVEN_ID_HEADER})
 
@@ -34,7 +37,10 @@ class Letters:
         self._cluster = cluster
         self._topic = dead_letter_topic(target.group)
         self._outbox = Outbox(
-            cluster.client_config(message_max_bytes=1_000_000_000, error_cb=lambda _error: None),
+            {
+                **cluster.client_config(message_max_bytes=MESSAGE_BYTES_MAX),
+                "error_cb": lambda _error: None,
+            },
             cluster.timeout_s,
         )
         self._is_created = False
@@ -69,8 +75,8 @@ class Letters:
                 self._is_created = True
 
     def _create_topic(self) -> None:
-        largest = self._cluster.configs("topic", self._target.source)[MESSAGE_BYTES_MAX].value
-        config = {**TOPIC_CONFIG, MESSAGE_BYTES_MAX: str(int(largest or 1_048_588) + LETTER_BYTES_SPARE)}
+        largest = self._cluster.configs("topic", self._target.source)[BYTES_CONFIG].value
+        config = {**TOPIC_CONFIG, BYTES_CONFIG: str(int(largest or 1_048_588) + LETTER_BYTES_SPARE)}
         self._cluster.create_topic(self._topic, config=config, exist_ok=True)
         self._outbox.started()
 

@@ -44,6 +44,7 @@ class _Running:
         self.run: TopicRun | QueueRun | None = None
         before = folder.status()
         self.health = Health(failing_since_ms=before.failing_since_ms, last_success_ms=before.last_success_ms)
+        self.is_removed = False
         self.error = ""
         self.restart_s = 0.0
         self.last = TargetStatus()
@@ -107,6 +108,7 @@ class Runner:
         }
         ended = [each for name, each in self._running.items() if wanted.get(name) != each.target]
         for each in ended:
+            each.is_removed = each.target.name not in (look.definitions.keys() | look.damaged.keys())
             self._stop(each, TargetState.STOPPED)
             del self._running[each.target.name]
         for name, target in wanted.items():
@@ -176,6 +178,9 @@ class Runner:
             self._write(each, replace(each.last, state=TargetState.FAILED, error=each.error, per_s=0.0))
 
     def _write(self, each: _Running, status: TargetStatus) -> None:
+        if each.is_removed:
+            each.folder.remove()
+            return
         each.last = replace(
             status,
             last_success_ms=each.health.last_success_ms,

@@ -45,13 +45,13 @@ def parse_target_url(text: str, rules: AddressRules) -> URL:
         raise BadWebhook(f"{shown} has a host with %", hint=f"write the host as it is; {ESCAPE_HINT}")
     if url.raw_fragment:
         raise BadWebhook(f"{shown} has a fragment after #", hint="leave it out: a request does not send it")
-    if url.scheme == "http" and not (rules.allow_inside or rules.networks):
+    if url.scheme == "http" and not rules.allow_inside:
         raise BadWebhook(
             f"{shown} is not encrypted",
             hint="use https://, or --allow-inside for a target of your own network",
         )
     _check_host(host, rules)
-    if port is not None and (port == 0 or port < 1024) and port not in WELL_KNOWN_PORTS:
+    if port is not None and port < 1024 and port not in WELL_KNOWN_PORTS:
         raise BadWebhook(f"port {port} is not one of HTTP", hint="use 80, 443, or a port from 1024 on")
     return url
 
