@@ -19,6 +19,9 @@ PARALLEL_MAX = 256
 
 TIMEOUT_MS = 10_000
 TIMEOUT_MS_MAX = 60_000
+QUEUE_TIMEOUT_MS_MAX = 15_000
+"""The lock of a message lasts a minute at most, and a few messages share it."""
+
 HEADERS_MAX = 32
 HEADER_CHARACTERS_MAX = 4_096
 
@@ -66,6 +69,11 @@ class Target(Definition, frozen=True, kw_only=True):
             standard_key(each.text)
         _check_range("--parallel", self.parallel, PARALLEL_MAX)
         _check_range("--timeout in ms", self.timeout_ms, TIMEOUT_MS_MAX)
+        if self.queue and self.timeout_ms > QUEUE_TIMEOUT_MS_MAX:
+            raise BadWebhook(
+                "--timeout is longer than the lock of messages of a queue allows",
+                hint=f"at most {QUEUE_TIMEOUT_MS_MAX // 1000}s",
+            )
         _check_headers(self.headers)
         if self.filter:
             try:
