@@ -204,10 +204,6 @@ def committed(cluster: Cluster, target: Target) -> dict[int, int]:
     return {each.number: offset for each, offset in found.items() if each.topic == target.topic}
 
 
-def ends(cluster: Cluster, topic: str) -> dict[int, int]:
-    return {each.number: offset for each, offset in cluster.latest(cluster.partitions(topic)).items()}
-
-
 Write = Callable[..., None]
 
 

@@ -15,3 +15,8 @@ def test_success_ends_the_failure() -> None:
     assert health.failing_ms(9_000) == 0
     assert health.last_success_ms == 2_000
     assert health.failed(9_000).failing_ms(9_500) == 500
+
+
+def test_after_a_pause_the_time_starts_again() -> None:
+    health = Health().succeeded(500).failed(1_000).resumed()
+    assert health == Health(last_success_ms=500)

@@ -21,3 +21,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
     def failing_ms(self, now_ms: int) -> int:
         return 0 if self.failing_since_ms is None else now_ms - self.failing_since_ms
+
+    def resumed(self) -> Health:
+        """After a pause, the time of failure starts again."""
+        return Health(failing_since_ms=None, last_success_ms=self.last_success_ms)

@@ -45,6 +45,8 @@ class _Running:
         before = folder.status()
         self.health = Health(failing_since_ms=before.failing_since_ms, last_success_ms=before.last_success_ms)
         self.is_removed = False
+        self.wants_pause = False
+        """Its run sends nothing any more, also if a person has resumed it meanwhile."""
         self.error = ""
         self.restart_s = 0.0
         self.last = TargetStatus()
@@ -118,10 +120,10 @@ class Runner:
                 self._running[name] = _Running(target, folder, log)
 
     def _look_at(self, each: _Running) -> None:
-        if each.folder.paused() is not None:
+        if each.folder.paused() is not None or each.wants_pause:
+            each.wants_pause = False
             if each.run is not None:
                 self._stop(each, TargetState.PAUSED)
-            each.health = Health(last_success_ms=each.health.last_success_ms)
             return
         if each.run is None:
             is_due = self._parts.clock.monotonic_s() >= each.restart_s
@@ -136,6 +138,7 @@ class Runner:
 
     def _start(self, each: _Running) -> None:
         def pause(reason: str) -> None:
+            each.wants_pause = True
             each.folder.pause(reason, self._parts.clock.now_ms())
 
         kind = TopicRun if each.target.topic else QueueRun
@@ -161,7 +164,7 @@ class Runner:
 
     async def _end(self, each: _Running, run: TopicRun | QueueRun, state: TargetState) -> None:
         await run.stop()
-        each.health = run.health
+        each.health = run.health.resumed() if state is TargetState.PAUSED else run.health
         each.attempts.flush()
         self._write(each, replace(run.status(), state=state, error=each.error, in_flight=0, pending=0))
 

@@ -28,6 +28,10 @@ BATCH_RECORDS_MAX = 500
 COMMIT_S = 0.5
 """What was delivered since the last commit is delivered again after a crash, with the same ids."""
 
+SESSION_MS = 10_000
+"""So long a process that starts again after a crash waits for its partitions. The client sends heartbeats in a thread of
+its own, also while Python is busy."""
+
 LOOK_UP_S = 10.0
 RETRY_S = 0.5
 
@@ -78,6 +82,7 @@ class TopicSource:
                 auto_offset_reset="earliest",
                 isolation_level="read_committed",
                 partition_assignment_strategy="cooperative-sticky",
+                session_timeout_ms=SESSION_MS,
                 allow_auto_create_topics=False,
                 queued_max_messages_kbytes=16_384,
                 reconnect_backoff_max_ms=1_000,
