@@ -1,189 +1,149 @@
-"""Webhooks while broker and gateway are killed or stall: what is answered 2xx is in the topic, and in it once."""
+"""The process that delivers webhooks, or its broker, is killed under load: every record is delivered, with one id."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import signal
 import subprocess
 import sys
-import threading
-import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import pytest
+from confluent_kafka import Producer
 
-from headrace.clock import SystemClock
-from headrace.edges.settings import EdgeSettings
 from headrace.kafka.cluster import Cluster
-from headrace.testing.ports import free_port
-from headrace.webhooks.incoming.sample import sample_of
-from headrace.webhooks.incoming.source import Source
+from headrace.webhooks.catalog import Catalog
+from headrace.webhooks.outgoing.origin import commit_start
+from headrace.webhooks.outgoing.target import Target
 from tests.faults.broker_process import BrokerProcess
-from tests.gateway.conftest import Serving
-from tests.webhooks.conftest import events_in
-from tests.webhooks.incoming.receiving import stored
-from tests.webhooks.incoming.sending import source
+from tests.webhooks.outgoing.conftest import Receiver, receiver, target_of, wait_until
 
-pytestmark = pytest.mark.timeout(180)
+__all__ = ["receiver"]
 
-WAIT_S = 60.0
-SENDERS = 4
-SENT_AGAIN_AFTER = 10
-TOPIC = "pushes"
+pytestmark = pytest.mark.timeout(240)
+
+TOPIC = "orders"
+KEYS = 20
+ROUNDS = 2
+RECORDS = 1_000
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path / "broker", default_partitions=2) as broker:
+    with BrokerProcess(tmp_path / "broker") as broker:
         yield broker
 
 
-class GatewayProcess:
-    """`headrace gateway`, on the same port each time."""
+class Runner:
+    """`headrace webhook out run`."""
 
     def __init__(self, data_dir: Path, bootstrap: str) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._command = [sys.executable, "-m", "headrace", "gateway", "--data-dir", str(data_dir)]
-        self._command += ["--listen", f"127.0.0.1:{self.port}", "--bootstrap", bootstrap]
-        self._log = data_dir / "gateway.log"
-        self.process = self.start()
+        self._command = [sys.executable, "-m", "headrace", "webhook", "out", "run"]
+        self._command += [
+            "--data-dir",
+            str(data_dir),
+            "--bootstrap",
+            bootstrap,
+            "--set",
+            "retry_ms_first=200",
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> subprocess.Popen[str]:
-        with self._log.open("a") as log:
-            self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == f"headrace gateway ready at {self.url}\n", (
-            self._log.read_text()
-        )
-        return self.process
+    def start(self) -> None:
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(self._command, stdout=quiet, stderr=quiet)
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        """kill -9"""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
 
 
-class Sender(threading.Thread):
-    """As providers do it: each delivery is signed and sent until the answer is 2xx, always with the same id. It is sent
-    once more after some others, as if the answer was lost."""
+class Writer:
+    """Writes numbers, each to the partition of its key."""
 
-    def __init__(self, by: Source, url: str, name: str) -> None:
-        super().__init__()
-        self.done: list[str] = []
-        self.is_stopped = False
-        self._by, self._url, self._name = by, f"{url}/webhooks/{by.name}", name
+    def __init__(self, bootstrap: str) -> None:
+        self.numbers: list[int] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+        )
 
-    def run(self) -> None:
-        with httpx.Client(timeout=WAIT_S) as client:
-            for number in itertools.count():
-                if self.is_stopped:
-                    return
-                self._deliver(client, f"{self._name}-{number}")
-                self.done.append(f"{self._name}-{number}")
-                if number >= SENT_AGAIN_AFTER:
-                    self._deliver(client, f"{self._name}-{number - SENT_AGAIN_AFTER}")
-
-    def _deliver(self, client: httpx.Client, message_id: str) -> None:
-        while True:
-            sent = sample_of(self._by, message_id=message_id, now_ms=SystemClock().now_ms())
-            with contextlib.suppress(httpx.TransportError):
-                response = client.post(self._url, content=sent.body, headers=dict(sent.headers))
-                assert response.status_code in (200, 429, 503), response.text
-                if response.status_code == 200:
-                    return
-            time.sleep(0.02)
+    def write(self, count: int) -> None:
+        numbers = range(len(self.numbers), len(self.numbers) + count)
+        for number in numbers:
+            self._producer.produce(TOPIC, b"%d" % number, b"%d" % (number % KEYS))
+        assert self._producer.flush(60) == 0
+        self.numbers += numbers
 
 
 @contextlib.contextmanager
-def sending(by: Source, url: str) -> Iterator[list[Sender]]:
-    senders = [Sender(by, url, f"s{number}") for number in range(SENDERS)]
-    for each in senders:
-        each.start()
+def delivering(
+    broker: BrokerProcess, receiver: Receiver, folder: Path, *, ordered: bool
+) -> Iterator[tuple[Runner, Writer]]:
+    cluster = Cluster(broker.bootstrap, timeout_s=15)
+    cluster.create_topic(TOPIC, partitions=3)
+    target = target_of(TOPIC, receiver.url(), ordered_by_key=ordered, parallel=8)
+    commit_start(cluster, target, "now")
+    Catalog(folder, "out", Target).add(target)
+    runner, writer = Runner(folder, broker.bootstrap), Writer(broker.bootstrap)
+    runner.start()
     try:
-        yield senders
+        yield runner, writer
     finally:
-        for each in senders:
-            each.is_stopped = True
-        for each in senders:
-            each.join()
+        runner.kill()
 
 
-def wait_for_more(senders: list[Sender], count: int) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    wanted = sum(len(each.done) for each in senders) + count
-    while sum(len(each.done) for each in senders) < wanted:
-        assert time.monotonic() < deadline_s, "no request is accepted any more"
-        time.sleep(0.005)
+def under_load(receiver: Receiver, writer: Writer) -> None:
+    """Some records of many are delivered."""
+    before = len(receiver.received())
+    writer.write(RECORDS)
+    wait_until(lambda: len(receiver.received()) > before + RECORDS // 10)
 
 
-def ids_in(bootstrap: str, topic: str) -> Counter[str]:
-    found = events_in(Cluster(bootstrap, timeout_s=30), topic)
-    return Counter(headers["webhook-id"].decode() for _value, headers in found)
+def check_all(receiver: Receiver, writer: Writer) -> None:
+    wait_until(
+        lambda: set(writer.numbers) == {int(each) for each in receiver.bodies()}, "records are missing"
+    )
+    ids = defaultdict(set)
+    for each in receiver.received():
+        ids[each.body].add(each.id)
+    assert all(len(each) == 1 for each in ids.values()), "a record has two ids"
+    assert len({*map(frozenset, ids.values())}) == len(ids), "two records have one id"
 
 
-def test_every_accepted_delivery_is_in_the_topic_once_although_gateway_and_broker_are_killed(
-    broker: BrokerProcess, tmp_path: Path
+@pytest.mark.parametrize("ordered", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_killed_process_loses_nothing_and_repeats_ids(
+    broker: BrokerProcess, receiver: Receiver, tmp_path: Path, ordered: bool
 ) -> None:
-    by = stored(tmp_path, source(topic=TOPIC, rate_per_s_max=10_000, ids_max=10_000_000, tolerance_s=60))
-    gateway = GatewayProcess(tmp_path, broker.bootstrap)
-    try:
-        with sending(by, gateway.url) as senders:
-            for _ in range(3):
-                wait_for_more(senders, 60)
-                gateway.kill()
-                gateway.start()
-                wait_for_more(senders, 60)
-                broker.kill()
-                broker.start()
-            wait_for_more(senders, 60)
-            gateway.kill()
+    with delivering(broker, receiver, tmp_path / "data", ordered=ordered) as (runner, writer):
+        for _ in range(ROUNDS):
+            under_load(receiver, writer)
+            runner.kill()
+            runner.start()
+        under_load(receiver, writer)
+        check_all(receiver, writer)
+    if ordered:
+        check_order(receiver)
+
+
+def check_order(receiver: Receiver) -> None:
+    """The first delivery of each record comes after those before it of its key."""
+    firsts: dict[int, list[int]] = defaultdict(list)
+    for number in dict.fromkeys(int(each) for each in receiver.bodies()):
+        firsts[number % KEYS].append(number)
+    assert all(each == sorted(each) for each in firsts.values())
+
+
+def test_killed_broker_loses_nothing_and_repeats_ids(
+    broker: BrokerProcess, receiver: Receiver, tmp_path: Path
+) -> None:
+    with delivering(broker, receiver, tmp_path / "data", ordered=True) as (_runner, writer):
+        for _ in range(ROUNDS):
+            under_load(receiver, writer)
             broker.kill()
             broker.start()
-            gateway.start()
-            wait_for_more(senders, 60)
-    finally:
-        gateway.kill()
-    found = ids_in(broker.bootstrap, TOPIC)
-    done = [message_id for each in senders for message_id in each.done]
-    assert {message_id: found[message_id] for message_id in done if found[message_id] != 1} == {}
-    assert set(found) == set(done)
-
-
-def test_stalled_broker_is_429_or_503_and_repeated_requests_are_events_once(
-    broker: BrokerProcess, tmp_path: Path
-) -> None:
-    """Requests fill the memory of the intake; later ones find no room."""
-    by = stored(tmp_path, source(topic=TOPIC))
-    edge = EdgeSettings(data_dir=tmp_path, memory_bytes_max=1 << 20, in_flight_bytes_max=1 << 20)
-    serving = Serving(broker.bootstrap, edge=edge, webhook_answer_ms_max=1_000)
-    serving.start()
-
-    def deliver(number: int) -> httpx.Response:
-        sent = sample_of(by, message_id=f"m{number}", now_ms=SystemClock().now_ms(), body=b"x" * 100_000)
-        return serving.client.post("/webhooks/sample", content=sent.body, headers=dict(sent.headers))
-
-    try:
-        assert deliver(0).status_code == 200
-        os.kill(broker.process.pid, signal.SIGSTOP)
-        try:
-            with ThreadPoolExecutor(60) as threads:
-                stalled = list(threads.map(deliver, range(1, 61)))
-        finally:
-            os.kill(broker.process.pid, signal.SIGCONT)
-        assert {each.status_code for each in stalled} == {429, 503}
-        assert all(int(each.headers["Retry-After"]) >= 1 for each in stalled)
-        deadline_s = time.monotonic() + WAIT_S
-        for number in range(1, 61):
-            while deliver(number).status_code != 200:
-                assert time.monotonic() < deadline_s
-    finally:
-        serving.stop()
-    assert ids_in(broker.bootstrap, TOPIC) == Counter(f"m{number}" for number in range(61))
+        under_load(receiver, writer)
+        check_all(receiver, writer)
+    check_order(receiver)

@@ -1,4 +1,5 @@
-"""Dead letters in commands: those of a group (`headrace queue dead`) and those of a job (`headrace job dead`)."""
+"""Dead letters in commands: those of a group (`headrace queue dead`), of a job (`headrace job dead`) and of a webhook
+(`headrace webhook out dead`)."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ class LetterOrigin(Struct, frozen=True, kw_only=True):
 @result("queue dead list", shape=Shape.LIST)
 @result("queue dead show")
 @result("job dead list", shape=Shape.LIST)
+@result("webhook out dead list", shape=Shape.LIST)
 @result("job dead show")
+@result("webhook out dead show")
 class JsonLetter(Struct, frozen=True, kw_only=True):
     partition: Annotated[int, "of the dead-letter topic"]
     offset: int
@@ -74,6 +77,7 @@ class JsonLetter(Struct, frozen=True, kw_only=True):
 
 @result("queue dead redrive")
 @result("job dead redrive")
+@result("webhook out dead redrive")
 class RedrivenLetters(Struct, frozen=True, kw_only=True):
     group: Annotated[str, "or job"]
     redriven: Annotated[int, "letters; with --dry-run, those that would be"]
@@ -82,6 +86,7 @@ class RedrivenLetters(Struct, frozen=True, kw_only=True):
 
 @result("queue dead discard")
 @result("job dead discard")
+@result("webhook out dead discard")
 class DiscardedLetters(Struct, frozen=True, kw_only=True):
     group: Annotated[str, "or job"]
     discarded: int
@@ -90,6 +95,7 @@ class DiscardedLetters(Struct, frozen=True, kw_only=True):
 
 @result("queue dead purge")
 @result("job dead purge")
+@result("webhook out dead purge")
 class PurgedLetters(Struct, frozen=True, kw_only=True):
     group: Annotated[str, "or job"]
     topic: str

@@ -1,0 +1,454 @@
+"""`headrace webhook out`: records of a topic, or messages of a queue, as signed requests to other systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec.structs import replace
+
+from headrace.cli.arguments import parse_pairs
+from headrace.cli.command import Bootstrap, command_group, connect
+from headrace.cli.output import Format, format_time, note, show, show_rows
+from headrace.cli.webhook import outgoing_dead
+from headrace.cli.webhook.outgoing_results import (
+    AddedTarget,
+    ListedTarget,
+    RemovedTarget,
+    RotatedTarget,
+    SampleAnswer,
+    ShownAttempt,
+    ShownTarget,
+    TargetPause,
+)
+from headrace.cli.webhook.secret_input import SecretFile, SecretStdin, read_secret
+from headrace.clock import SystemClock
+from headrace.redaction import redacted
+
+if TYPE_CHECKING:
+    from headrace.kafka.cluster import Cluster
+    from headrace.webhooks.catalog import Catalog
+    from headrace.webhooks.outgoing.settings import OutgoingSettings
+    from headrace.webhooks.outgoing.state import TargetFolder, TargetStatus
+    from headrace.webhooks.outgoing.target import Target
+
+ATTEMPTS = 20
+"""A screen; --count shows more."""
+
+LEAVE_S_MAX = 15.0
+"""A process that delivers waits for the answers to what is in flight, before it leaves its group."""
+
+app = command_group("Webhooks out: send records of topics and messages of queues to other systems.")
+app.add_typer(outgoing_dead.app, name="dead")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The webhook's name.")]
+WebhookDataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help="Folder of the definitions. Default: [webhook_out] data_dir in headrace.toml, else data.",
+    ),
+]
+
+
+@app.command()
+def add(
+    name: Name,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="Where the requests go: https://…")],
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Topic to send.")] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue", metavar="TOPIC", help="Instead: topic whose records are messages of a queue."
+        ),
+    ] = None,
+    filter: Annotated[
+        str, typer.Option("--filter", metavar="CONDITION", help="In SQL on the fields of the JSON value.")
+    ] = "",
+    secret_stdin: SecretStdin = False,
+    secret_file: SecretFile = None,
+    ordered_by_key: Annotated[
+        bool,
+        typer.Option("--ordered-by-key", help="A record waits until the last one of its key is delivered."),
+    ] = False,
+    parallel: Annotated[
+        int | None, typer.Option("--parallel", metavar="N", help="Requests at a time. Default: 16.")
+    ] = None,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="For a request and its answer.")
+    ] = "10s",
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="Header of each request; repeatable."),
+    ] = None,
+    envelope: Annotated[
+        str, typer.Option("--envelope", metavar="FORM", help="none: the value as it is; or cloudevents.")
+    ] = "none",
+    start: Annotated[
+        str, typer.Option("--from", metavar="START", help="now, or earliest for what is in the topic.")
+    ] = "now",
+    allow_inside: Annotated[
+        bool,
+        typer.Option(
+            "--allow-inside", help="Allow addresses of this machine and of private networks, and http://."
+        ),
+    ] = False,
+    format: Format = "text",
+    bootstrap: Bootstrap = None,
+    data_dir: WebhookDataDir = None,
+) -> None:
+    """Add a webhook. `headrace webhook out run` sends what is written to the topic from now on.
+
+    Without --secret-stdin or --secret-file a secret is generated and printed once.
+
+    \b
+    headrace webhook out add big-orders --topic orders --to https://shop.example/hook --filter 'amount > 100'
+    headrace webhook out add ledger --topic payments --to https://bank.example/in --ordered-by-key --secret-stdin
+    """
+    from headrace.durations import parse_duration_ms
+    from headrace.webhooks.catalog import check_name
+    from headrace.webhooks.outgoing.origin import commit_start
+    from headrace.webhooks.outgoing.target import PARALLEL, Target
+    from headrace.webhooks.secrets import Secret, generate_secret
+
+    if start not in ("now", "earliest"):
+        raise typer.BadParameter("choose now or earliest", param_hint="--from")
+    if envelope not in ("none", "cloudevents"):
+        raise typer.BadParameter("choose none or cloudevents", param_hint="--envelope")
+    check_name(name)
+    given = read_secret(stdin=secret_stdin, file=secret_file)
+    secret = given or generate_secret()
+    target = Target(
+        name=name,
+        topic=topic or "",
+        queue=queue or "",
+        url=to,
+        filter=filter,
+        secrets=(Secret(text=secret),),
+        envelope=envelope,  # type: ignore[arg-type]  # it was compared above
+        ordered_by_key=ordered_by_key,
+        parallel=PARALLEL if parallel is None else parallel,
+        timeout_ms=parse_duration_ms(timeout),
+        headers=parse_pairs(header or (), option="--header"),
+        allow_inside=allow_inside,
+    )
+    target.check()
+    catalog = _catalog(_settings(data_dir))
+    if name in catalog.names():
+        catalog.add(target)  # the error of a name that exists, before its offsets are changed
+    commit_start(connect(bootstrap), target, start)  # type: ignore[arg-type]
+    catalog.add(target)
+    added = AddedTarget(name=name, source=target.source, to=redacted(to), secret=None if given else secret)
+
+    def text() -> None:
+        print(f"added webhook out {name}; `headrace webhook out run` delivers to {redacted(to)}")
+        if not given:
+            print(f"secret: {secret}")
+            note("the secret is shown only now: give it to the receiver")
+
+    show(added, format, text)
+
+
+@app.command("list")
+def list_targets(format: Format = "text", data_dir: WebhookDataDir = None) -> None:
+    """List webhooks out, and what each does.
+
+    \b
+    headrace webhook out list
+    """
+    settings = _settings(data_dir)
+    look = _catalog(settings).look()
+    rows = []
+    for name, target in sorted(look.definitions.items()):
+        status = _folder(settings, name).status()
+        rows.append(
+            ListedTarget(
+                name=name,
+                source=target.source,
+                to=redacted(target.url),
+                state=status.state.value,
+                delivered=status.delivered,
+                pending=status.pending,
+                last_success=_time(status.last_success_ms),
+                error=status.error,
+            )
+        )
+    show_rows(rows, format, empty="there are no webhooks out; `headrace webhook out add` adds one")
+    for error in look.damaged.values():
+        note(str(error))
+
+
+@app.command("show")
+def show_target(name: Name, format: Format = "text", data_dir: WebhookDataDir = None) -> None:
+    """Show the definition of a webhook, and what it does. Secrets and values of headers are not shown.
+
+    \b
+    headrace webhook out show big-orders
+    """
+    settings = _settings(data_dir)
+    shown = _shown(_catalog(settings).get(name), _folder(settings, name).status())
+
+    def text() -> None:
+        for field in shown.__struct_fields__:
+            value = getattr(shown, field)
+            listed = ", ".join(value) if isinstance(value, list) else value
+            print(f"{field.replace('_', ' ') + ':':<15} {'-' if listed in (None, '') else listed}")
+
+    show(shown, format, text)
+
+
+@app.command()
+def remove(
+    name: Name,
+    format: Format = "text",
+    bootstrap: Bootstrap = None,
+    data_dir: WebhookDataDir = None,
+) -> None:
+    """Remove a webhook, its history and its committed offsets. Dead letters are kept.
+
+    \b
+    headrace webhook out remove big-orders
+    """
+    settings = _settings(data_dir)
+    cluster = connect(bootstrap)
+    _catalog(settings).remove(name)
+    _folder(settings, name).remove()
+    _delete_group(cluster, name)
+    show(RemovedTarget(name=name), format, f"removed webhook out {name}")
+
+
+@app.command()
+def pause(name: Name, format: Format = "text", data_dir: WebhookDataDir = None) -> None:
+    """Send nothing more; the position is kept.
+
+    \b
+    headrace webhook out pause big-orders
+    """
+    settings = _settings(data_dir)
+    _catalog(settings).get(name)
+    folder = _folder(settings, name)
+    if folder.paused() is None:
+        folder.pause("by `headrace webhook out pause`", SystemClock().now_ms())
+    show(TargetPause(name=name, is_paused=True), format, f"paused webhook out {name}")
+
+
+@app.command()
+def resume(name: Name, format: Format = "text", data_dir: WebhookDataDir = None) -> None:
+    """Continue a webhook that was paused, by a person or because its target failed for a day.
+
+    \b
+    headrace webhook out resume big-orders
+    """
+    settings = _settings(data_dir)
+    _catalog(settings).get(name)
+    _folder(settings, name).resume()
+    show(TargetPause(name=name, is_paused=False), format, f"resumed webhook out {name}")
+
+
+@app.command()
+def rotate(
+    name: Name,
+    overlap: Annotated[
+        str, typer.Option("--overlap", metavar="DURATION", help="How long the old secret signs, too.")
+    ] = "24h",
+    secret_stdin: SecretStdin = False,
+    secret_file: SecretFile = None,
+    format: Format = "text",
+    data_dir: WebhookDataDir = None,
+) -> None:
+    """Sign with a new secret. Requests have both signatures until the overlap ends.
+
+    \b
+    headrace webhook out rotate big-orders
+    headrace webhook out rotate big-orders --overlap 1h --secret-stdin
+    """
+    from headrace.durations import parse_duration_ms
+    from headrace.webhooks.secrets import generate_secret, rotated
+
+    given = read_secret(stdin=secret_stdin, file=secret_file)
+    secret = given or generate_secret()
+    now_ms, overlap_ms = SystemClock().now_ms(), parse_duration_ms(overlap)
+    changed = _catalog(_settings(data_dir)).change(
+        name,
+        lambda old: replace(old, secrets=rotated(old.secrets, secret, now_ms=now_ms, overlap_ms=overlap_ms)),
+    )
+    result = RotatedTarget(name=name, secrets=len(changed.secrets), secret=None if given else secret)
+
+    def text() -> None:
+        print(f"rotated the secret of webhook out {name}")
+        if not given:
+            print(f"secret: {secret}")
+
+    show(result, format, text)
+
+
+@app.command()
+def attempts(
+    name: Name,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many.")] = ATTEMPTS,
+    failed: Annotated[bool, typer.Option("--failed", help="Only failed ones.")] = False,
+    format: Format = "text",
+    data_dir: WebhookDataDir = None,
+) -> None:
+    """Show the last attempts, the newest first: their status, their latency and their error.
+
+    \b
+    headrace webhook out attempts big-orders
+    headrace webhook out attempts big-orders --failed --count 100 --format json
+    """
+    from headrace.webhooks.outgoing.attempts import read_attempts
+
+    settings = _settings(data_dir)
+    _catalog(settings).get(name)
+    found = read_attempts(_folder(settings, name).path, count=count, failed_only=failed)
+    rows = [
+        ShownAttempt(
+            time=format_time(each.time_ms),
+            record=f"{each.topic}-{each.partition}@{each.offset}",
+            attempt=each.number,
+            outcome=each.verdict.value,
+            status=each.status,
+            ms=each.latency_ms,
+            error=each.error,
+            next=_time(each.next_ms),
+            id=each.message_id,
+        )
+        for each in found
+    ]
+    show_rows(rows, format, empty=f"webhook out {name} has no attempts yet")
+
+
+@app.command("test")
+def send_test(
+    name: Name,
+    value: Annotated[
+        str | None, typer.Option("--value", help="The body. Default: a small JSON object.")
+    ] = None,
+    format: Format = "text",
+    data_dir: WebhookDataDir = None,
+) -> None:
+    """Send one signed sample, whether the webhook is paused or not, and show the status of the answer.
+
+    \b
+    headrace webhook out test big-orders
+    headrace webhook out test big-orders --value '{"amount": 101}'
+    """
+    import asyncio
+
+    from headrace.webhooks.outgoing.outcomes import Verdict
+    from headrace.webhooks.outgoing.sample import SAMPLE, send_sample
+
+    settings = _settings(data_dir)
+    target = _catalog(settings).get(name)
+    body = SAMPLE if value is None else value.encode()
+    sample_id, answer = asyncio.run(send_sample(target, settings, SystemClock(), value=body))
+    is_delivered = answer.verdict is Verdict.DELIVERED
+    shown = SampleAnswer(
+        id=sample_id,
+        is_delivered=is_delivered,
+        status=answer.status,
+        ms=round(answer.latency_ms, 1),
+        error=answer.error,
+    )
+    outcome = f"HTTP {answer.status}" if is_delivered else answer.error
+    show(shown, format, f"{outcome} from {redacted(target.url)} in {shown.ms} ms")
+    if not is_delivered:
+        raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Webhooks; by default all.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set any setting of [webhook_out]; repeatable."),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    data_dir: WebhookDataDir = None,
+) -> None:
+    """Deliver until Ctrl-C. Webhooks that are added, changed, paused or removed meanwhile are followed.
+
+    \b
+    headrace webhook out run
+    headrace webhook out run big-orders --set pause_after_ms=3600000
+    """
+    from headrace.cli.webhook.outgoing_run import run_until_stopped
+
+    settings = _settings(data_dir, **parse_pairs(set_ or (), option="--set"))
+    catalog = _catalog(settings)
+    for name in names or ():
+        catalog.get(name)
+    run_until_stopped(connect(bootstrap), settings, names or ())
+
+
+def _settings(data_dir: Path | None, **flags: str) -> OutgoingSettings:
+    from headrace.webhooks.outgoing.settings import outgoing_settings
+
+    return outgoing_settings({**flags, "data_dir": data_dir})
+
+
+def _catalog(settings: OutgoingSettings) -> Catalog[Target]:
+    from headrace.webhooks.catalog import Catalog
+    from headrace.webhooks.outgoing.target import Target
+
+    return Catalog(settings.data_dir, "out", Target)
+
+
+def _folder(settings: OutgoingSettings, name: str) -> TargetFolder:
+    from headrace.webhooks.outgoing.state import TargetFolder
+
+    return TargetFolder(settings.data_dir, name)
+
+
+def _delete_group(cluster: Cluster, name: str) -> None:
+    """A process that delivers for it leaves the group first. The group of a queue is kept, as that of any queue."""
+    from confluent_kafka import KafkaError
+
+    from headrace.kafka.errors import RequestFailed
+    from headrace.kafka.retries import retry
+    from headrace.webhooks.outgoing.target import GROUP_PREFIX
+
+    group = GROUP_PREFIX + name
+    try:
+        retry(
+            lambda: cluster.delete_groups([group], missing_ok=True),
+            timeout_s=LEAVE_S_MAX,
+            codes=(KafkaError.NON_EMPTY_GROUP,),
+        )
+    except RequestFailed as error:
+        note(f"group {group} is kept: {error}")
+
+
+def _shown(target: Target, status: TargetStatus) -> ShownTarget:
+    now_ms = SystemClock().now_ms()
+    return ShownTarget(
+        name=target.name,
+        topic=target.topic or None,
+        queue=target.queue or None,
+        group=target.group,
+        to=redacted(target.url),
+        filter=target.filter or None,
+        envelope=target.envelope,
+        ordered_by_key=target.ordered_by_key,
+        parallel=target.parallel,
+        timeout_ms=target.timeout_ms,
+        headers=sorted(target.headers),
+        allow_inside=target.allow_inside,
+        secrets=sum(each.is_valid(now_ms) for each in target.secrets),
+        state=status.state.value,
+        error=status.error,
+        delivered=status.delivered,
+        failed=status.failed,
+        skipped=status.skipped,
+        dead_letters=status.dead_letters,
+        pending=status.pending,
+        last_success=_time(status.last_success_ms),
+        failing_since=_time(status.failing_since_ms),
+    )
+
+
+def _time(time_ms: int | None) -> str | None:
+    return None if time_ms is None else format_time(time_ms)
