@@ -164,7 +164,7 @@ Results are printed to standard output, everything else to standard error. Every
 present, unless its meaning says "instead of"."""
 
 # Modules with results that commands import only when they run.
-RESULT_MODULES = ("job.run", "job.screen", "job.state", "top.look", "webhook.incoming")
+RESULT_MODULES = ("job.run", "job.screen", "job.state", "top.look")
 # Its fields are listed where it is the result itself.
 RESULT_KINDS_ONCE = (JobStatus,)
 

@@ -59,9 +59,7 @@ def send(url: str, message_id: str, body: str, *, secret: str) -> None:
 
 
 def show(bootstrap: str, topic: str) -> None:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "show", "auto.offset.reset": "earliest"}
-    )
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "show", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     while (message := consumer.poll(5)) is not None:
         print(f"  {topic}: {message.key()} {message.value()}")

@@ -76,7 +76,7 @@ SHOWS: dict[str, list[str]] = {
         "from there on, with another gateway\n  {'order': 2, 'item': 'bread'}\n  {'order': 3, 'item': 'salt'}",
     ],
     "webhooks_in.py": [
-        "order-1: 200 accepted\norder-1: 200 accepted before\norder-2: 202 kept as a dead letter\n"
+        "order-1: 200 accepted\norder-1: 200 accepted before\norder-2: 202 kept as a dead letter\n",
         "order-3: 401 not accepted\nafter a restart\norder-1: 200 accepted before\n",
         """  orders: b'ada' b'{"customer": "ada", "item": "tea"}'\n  dlq.orders: None b'{"item": "milk"}'""",
     ],

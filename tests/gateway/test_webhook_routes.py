@@ -31,7 +31,7 @@ def by(topic: str, tmp_path: Path) -> Source:
 
 
 @pytest.fixture
-def serving(serve: Serve, tmp_path: Path, by: Source) -> Iterator[Serving]:
+def serving(serve: Serve, tmp_path: Path, by: Source) -> Serving:
     return serve(edge=EdgeSettings(data_dir=tmp_path))
 
 

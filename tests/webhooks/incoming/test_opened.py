@@ -15,8 +15,8 @@ from tests.webhooks.incoming.receiving import NOWHERE
 from tests.webhooks.incoming.sending import NOW_MS, source
 
 
-def complete(**fields: object) -> OpenedSource:
-    opened = OpenedSource(source(**fields), now_s=0)
+def complete() -> OpenedSource:
+    opened = OpenedSource(source(), now_s=0)
     opened.add_history([Accepted(NOW_MS, (b"a",))])
     opened.is_complete = True
     return opened

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.kafka.cluster import Cluster
-from headrace.webhooks.catalog import DamagedDefinition
+from headrace.webhooks.errors import DamagedDefinition
 from headrace.webhooks.incoming import answers
 from headrace.webhooks.incoming.answers import Answer
 from headrace.webhooks.incoming.reception import Reception
