@@ -280,11 +280,13 @@ def test_removed_source_is_unknown_and_a_damaged_one_is_a_problem_for_people(
 def test_request_is_not_accepted_while_the_broker_is_unavailable(tmp_path: Path) -> None:
     by = stored(tmp_path, source())
     problems: list[str] = []
+    requests = [now_signed(by)] * 3
     found = answers_to(
-        tmp_path, NOWHERE, now_signed(by), answer_ms_max=5_000, stop_s=0, on_problem=problems.append
+        tmp_path, NOWHERE, *requests, answer_ms_max=5_000, stop_s=0, on_problem=problems.append
     )
-    assert found == [answers.UNAVAILABLE]
-    assert problems
+    assert found == [answers.UNAVAILABLE] * 3
+    assert len(problems) == 1, "each problem is reported once"
+    assert problems[0].startswith("webhook in sample: ")
 
 
 def test_buffered_requests_are_events_when_the_broker_is_back_each_once(
