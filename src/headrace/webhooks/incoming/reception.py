@@ -7,7 +7,6 @@ is in the topic (or on disk, with the policy `buffer`), or was accepted before.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -193,9 +192,11 @@ class Reception:
         self, opened: OpenedSource, request: WebhookRequest, identity: Identity, reason: str
     ) -> Answer:
         """Write the event, or the dead letter. It is known as accepted before anyone else looks for it."""
-        answer = answers.UNAVAILABLE
-        with contextlib.suppress(HeadraceError):
+        try:
             answer = await self._write(opened, request, identity, reason)
+        except HeadraceError as error:
+            self._report(opened.source.name, str(error))
+            return answers.UNAVAILABLE
         if answer.is_done:
             opened.recent.add(identity.keys, self._clock.now_ms())
         return answer
