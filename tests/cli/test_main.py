@@ -25,7 +25,7 @@ LEAVES = [
     *(
         [each]
         for each in COMMANDS
-        if each not in ("topic", "group", "queue", "job", "cdc", "edge", "view", "log")
+        if each not in ("topic", "group", "queue", "job", "cdc", "edge", "view", "webhook", "log")
     ),
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
     *(["group", each] for each in ("list", "describe", "seek", "reset", "delete")),
@@ -45,6 +45,7 @@ LEAVES = [
         for each in ("create", "run", "list", "lag", "rebuild", "remove", "query", "follow", "serve")
     ),
     *(["edge", each] for each in ("statsd", "tcp")),
+    *(["webhook", "in", each] for each in ("add", "list", "show", "rotate", "remove", "test")),
     *(["erase", each] for each in ("key", "continue", "status")),
     *(["log", each] for each in ("dump", "repair")),
 ]

@@ -59,3 +59,15 @@ def test_fate_at_the_end_names_the_events_that_were_not_delivered() -> None:
 def test_nothing_is_sent_for_no_events() -> None:
     with Intake(NOWHERE, QUICK, name="e") as intake:
         assert asyncio.run(intake.send([])) == []
+
+
+def test_events_that_an_earlier_run_left_are_named_before_any_is_delivered(tmp_path: Path) -> None:
+    settings = EdgeSettings(overload="buffer", data_dir=tmp_path, stop_s=0)
+    with Intake(NOWHERE, settings, name="e") as intake:
+        intake.offer(
+            [Event(topic="t", value=b"1", timestamp_ms=5), Event(topic="t", value=b"2", timestamp_ms=6)]
+        )
+    left: list[Event] = []
+    with Intake(NOWHERE, settings, name="e", on_left=left.append):
+        pass
+    assert [(each.value, each.timestamp_ms) for each in left] == [(b"1", 5), (b"2", 6)]

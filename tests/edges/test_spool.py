@@ -206,3 +206,15 @@ def test_event_is_read_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, 
     (found,) = spool.take(MB, 0)
     assert (found.event, found.timestamp_ms) == (event, 1234)
     spool.close()
+
+
+def test_events_of_an_earlier_run_can_be_looked_at_before_they_are_taken(tmp_path: Path) -> None:
+    first = open_spool(tmp_path)
+    assert list(first.left()) == []
+    for number in range(3):
+        assert first.offer([entry(b"%d" % number * 600_000)])
+    die(first)
+    second = open_spool(tmp_path)
+    assert [each.event.value for each in second.left()] == [b"%d" % number * 600_000 for number in range(3)]
+    assert second.take(1, 0)[0].event.value == b"0" * 600_000
+    second.close()

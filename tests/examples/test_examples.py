@@ -71,9 +71,20 @@ SHOWS: dict[str, list[str]] = {
         "  599: carol = 199",
     ],
     "test_with_pytest.py": ["test_order_is_published_under_its_id PASSED"],
+    "webhooks_out.py": [
+        "the shop is down",
+        "the shop has [2]",
+        'dead letter: {"order": 3, "amount": 200}, HTTP 422',
+        "the shop has [2, 3]",
+    ],
     "http_stream.py": [
         "3 orders are acknowledged\nthe first two, and then the connection is lost\n  {'order': 0, 'item': 'tea'}\n",
         "from there on, with another gateway\n  {'order': 2, 'item': 'bread'}\n  {'order': 3, 'item': 'salt'}",
+    ],
+    "webhooks_in.py": [
+        "order-1: 200 accepted\norder-1: 200 accepted before\norder-2: 202 kept as a dead letter\n",
+        "order-3: 401 not accepted\nafter a restart\norder-1: 200 accepted before\n",
+        """  orders: b'ada' b'{"customer": "ada", "item": "tea"}'\n  dlq.orders: None b'{"item": "milk"}'""",
     ],
     "follow_asyncio.py": ["kitchen: 20.5 °C", "kitchen: 21.8 °C"],
     "transactions.py": [

@@ -17,12 +17,14 @@ import uvicorn
 from confluent_kafka import Producer
 from fastapi import APIRouter
 
+from headrace.edges.settings import EdgeSettings
 from headrace.gateway.app import create_app
 from headrace.gateway.connections import connections
 from headrace.gateway.server import WEB_SOCKETS
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
 from headrace.loopback import LOOPBACK_NAMES
+from headrace.webhooks.incoming.reception import Reception
 from tests.views.topics import create_topic
 
 READY_S = 30.0
@@ -32,12 +34,23 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Serving:
-    def __init__(self, bootstrap: str, *, routers: tuple[APIRouter, ...] = (), **limits: Any) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        routers: tuple[APIRouter, ...] = (),
+        edge: EdgeSettings | None = None,
+        **limits: Any,
+    ) -> None:
+        """With webhooks, if there are settings of an edge."""
         self.settings = GatewaySettings(**limits)
         self.cluster = Cluster(bootstrap, timeout_s=15)
+        self.webhooks = Reception(self.cluster, edge) if edge else None
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
-        self.app = create_app(self.cluster, self.settings, hosts=LOOPBACK_NAMES, routers=routers)
+        self.app = create_app(
+            self.cluster, self.settings, hosts=LOOPBACK_NAMES, routers=routers, webhooks=self.webhooks
+        )
         config = uvicorn.Config(
             self.app,
             log_level="critical",
@@ -63,6 +76,8 @@ class Serving:
         self._server.should_exit = self._server.force_exit = True
         self._thread.join()
         self._socket.close()
+        if self.webhooks is not None:
+            self.webhooks.close()
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
         return self.client.get(path, params=parameters or None)

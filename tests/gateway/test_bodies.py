@@ -76,3 +76,15 @@ def test_bodies_together_are_bounded(bodies: Bodies) -> None:
     with pytest.raises(Overloaded):
         read(bodies, request([b"x" * 8]), request([b"x" * 8]))
     assert read(bodies, request([b"x" * 8]), request([b"x" * 7])) == [b"x" * 8, b"x" * 7]
+
+
+def test_body_may_have_a_bound_of_its_own_below_that_of_the_gateway(bodies: Bodies) -> None:
+    async def read_with(bytes_max: int, part: bytes) -> bytes:
+        async with bodies.body(request([part]), bytes_max=bytes_max) as body:
+            return body
+
+    assert asyncio.run(read_with(3, b"123")) == b"123"
+    for bytes_max, part in ((3, b"1234"), (100, b"x" * 11)):
+        with pytest.raises(BodyTooLarge):
+            asyncio.run(read_with(bytes_max, part))
+    assert bodies.bytes == 0

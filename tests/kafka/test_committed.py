@@ -35,3 +35,21 @@ def test_empty_topic_has_no_records(cluster: Cluster, name: str) -> None:
 def test_missing_topic_is_an_error(cluster: Cluster, name: str) -> None:
     with pytest.raises(RequestFailed, match=f"there is no topic {name}"):
         list(read_committed(cluster, name))
+
+
+def test_reading_may_begin_later_and_need_not_wait_for_open_transactions(cluster: Cluster, name: str) -> None:
+    cluster.create_topic(name, partitions=1)
+    open_one = Producer(cluster.client_config(**{"transactional.id": name}))
+    open_one.init_transactions(30)
+    open_one.begin_transaction()
+    open_one.produce(name, b"open")
+    assert open_one.flush(30) == 0
+    plain = Producer(cluster.client_config())
+    for value in (b"1", b"2"):
+        plain.produce(name, value)
+    assert plain.flush(30) == 0
+    (partition,) = cluster.partitions(name)
+    assert list(read_committed(cluster, name)) == []
+    found = read_committed(cluster, name, starts={partition: 2}, isolation="read_uncommitted")
+    assert [message.value() for message in found] == [b"2"]
+    open_one.abort_transaction(30)

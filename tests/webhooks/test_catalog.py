@@ -168,3 +168,30 @@ def test_changes_at_the_same_time_are_all_made(catalog: Catalog[Sample], tmp_pat
     for each in threads:
         each.join()
     assert catalog.get("a").count == 80
+
+
+def test_find_has_every_change_and_reads_an_unchanged_file_once(
+    catalog: Catalog[Sample], tmp_path: Path
+) -> None:
+    other = Catalog(tmp_path, "in", Sample)
+    assert catalog.find("a") is None
+    other.add(Sample(name="a", topic="one"))
+    first = catalog.find("a")
+    assert first is not None
+    assert catalog.find("a") is first
+    other.replace(Sample(name="a", topic="two"))
+    second = catalog.find("a")
+    assert second is not None
+    assert second.topic == "two"
+    (catalog.folder / "a.json").write_text("{")
+    for _ in range(2):
+        with pytest.raises(DamagedDefinition):
+            catalog.find("a")
+    other.remove("a")
+    assert catalog.find("a") is None
+
+
+@pytest.mark.parametrize("name", ["", "..", "../in/a", "a/../a", ".lock", "A", "a" * 5_000, "a\x00"])
+def test_name_that_is_no_name_is_not_found(name: str, catalog: Catalog[Sample]) -> None:
+    catalog.add(Sample(name="a", topic="one"))
+    assert catalog.find(name) is None

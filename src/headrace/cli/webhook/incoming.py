@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from headrace.cli.command import command_group
 from headrace.cli.completion import complete_topics
-from headrace.cli.output import Format, format_time, result, show, show_rows
+from headrace.cli.output import Format, Shape, format_time, result, show, show_rows
 from headrace.cli.webhook.secret_input import SecretFile, SecretStdin, read_secret
 from headrace.clock import SystemClock
 from headrace.durations import parse_duration_ms
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 app = command_group("Webhooks in: requests of other systems become events. `headrace gateway` receives them.")
 
-GATEWAY = "http://127.0.0.1:8082"
 SEND_S_MAX = 30.0
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The source's name, and the end of its URL.")]
@@ -52,16 +51,16 @@ Generate = Annotated[bool, typer.Option("--generate-secret", help="Make a random
 @result("webhook in add", "webhook in rotate")
 class StoredSource(Struct, frozen=True, kw_only=True):
     name: str
-    kind: Annotated[Kind, "how its requests are signed"]
+    kind: Annotated[str, "how its requests are signed"]
     topic: str
     path: Annotated[str, "of the gateway, for POST"]
     secret: Annotated[str | None, "if it was generated: it is shown only now"]
 
 
-@result("webhook in list")
+@result("webhook in list", shape=Shape.LIST)
 class ListedSource(Struct, frozen=True, kw_only=True):
     name: str
-    kind: Kind
+    kind: str
     topic: str
     path: Annotated[str, "of the gateway, for POST"]
     secrets: Annotated[int, "that are valid"]
@@ -70,7 +69,7 @@ class ListedSource(Struct, frozen=True, kw_only=True):
 @result("webhook in show")
 class ShownSource(Struct, frozen=True, kw_only=True):
     name: str
-    kind: Kind
+    kind: str
     signed_by: Annotated[str, "what is verified"]
     topic: str
     path: Annotated[str, "of the gateway, for POST"]
@@ -293,7 +292,8 @@ def remove(name: Name, format: Format = "text", data_dir: DataDir = None) -> Non
 def send_sample(
     name: Name,
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help=f"Where to send it. Default: {GATEWAY}/webhooks/NAME.")
+        str | None,
+        typer.Option(metavar="URL", help="Where to send it. Default: the gateway of the settings."),
     ] = None,
     body_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The body. Default: a small JSON object.")
@@ -323,7 +323,7 @@ def send_sample(
         body=body,
         event="ping" if is_ping else SAMPLE_TYPE,
     )
-    address = url or f"{GATEWAY}{_path(name)}"
+    address = url or f"{_gateway()}{_path(name)}"
     command = sample.curl(address)
     if curl:
         show(Tested(url=address, status=None, response=None, curl=command), format, command)
@@ -385,6 +385,14 @@ def _show_stored(source: Source, generated: str | None, format: Literal["text", 
     stored = StoredSource(name=source.name, kind=source.kind, topic=source.topic, path=path, secret=generated)
     text = f"webhook in {source.name} {done} {source.kind}, POST {path} writes to {source.topic}"
     show(stored, format, text if generated is None else f"{text}\nsecret: {generated}")
+
+
+def _gateway() -> str:
+    from headrace.gateway.settings import gateway_settings
+
+    settings = gateway_settings()
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}"
 
 
 def _path(name: str) -> str:
