@@ -36,6 +36,7 @@ from headrace.kafka.settings import ClientSettings
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.settings import PipelineSettings
 from headrace.settings import SETTINGS_FILE, VARIABLES, choices_of
+from headrace.webhooks.outgoing.settings import OutgoingSettings
 
 REFERENCE = Path(__file__).parent / "reference"
 # The width of the help texts: that of the narrowest supported terminal.
@@ -98,6 +99,13 @@ The `[gateway]` table of `{file}`, `HEADRACE_GATEWAY_<NAME>` in the environment,
 `headrace gateway`; `--listen` is `host` and `port`. The broker is that of the commands.
 
 {gateway}
+
+## Webhooks out
+
+The `[webhook_out]` table of `{file}`, `HEADRACE_WEBHOOK_OUT_<NAME>` in the environment, `--set name=value` of
+`headrace webhook out run`; `--data-dir` is `data_dir`. The broker is that of the commands.
+
+{webhook_out}
 
 ## Other variables
 
@@ -181,6 +189,7 @@ def settings_page() -> str:
         cdc="\n".join(_settings_table(CdcSettings)),
         edge="\n".join(_settings_table(EdgeSettings)),
         gateway="\n".join(_settings_table(GatewaySettings)),
+        webhook_out="\n".join(_settings_table(OutgoingSettings)),
         variables="\n".join(f"| `{name}` | {_cell(meaning)} |" for name, meaning in VARIABLES.items()),
         topics="\n".join(_configs_table(TOPIC_CONFIGS.values())),
         groups="\n".join(_configs_table(GROUP_CONFIGS.values())),

@@ -7,8 +7,9 @@ from benchmarks.edges.bench import FULL, QUICK, Bench, Subject
 from benchmarks.edges.subjects.produce import Produce
 from benchmarks.edges.subjects.statsd import Statsd
 from benchmarks.edges.subjects.streams import Streams
+from benchmarks.edges.subjects.webhooks_out import WebhooksOut
 
-SUBJECTS: tuple[type[Subject], ...] = (Produce, Streams, Statsd)
+SUBJECTS: tuple[type[Subject], ...] = (Produce, Streams, Statsd, WebhooksOut)
 
 
 if __name__ == "__main__":

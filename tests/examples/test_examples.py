@@ -71,6 +71,12 @@ SHOWS: dict[str, list[str]] = {
         "  599: carol = 199",
     ],
     "test_with_pytest.py": ["test_order_is_published_under_its_id PASSED"],
+    "webhooks_out.py": [
+        "the shop is down",
+        "the shop has [2]",
+        'dead letter: {"order": 3, "amount": 200}, HTTP 422',
+        "the shop has [2, 3]",
+    ],
     "http_stream.py": [
         "3 orders are acknowledged\nthe first two, and then the connection is lost\n  {'order': 0, 'item': 'tea'}\n",
         "from there on, with another gateway\n  {'order': 2, 'item': 'bread'}\n  {'order': 3, 'item': 'salt'}",
