@@ -4,7 +4,7 @@ import json
 from array import array
 from typing import Any
 
-from headrace.edges.statsd.events import Loss, WindowTime, listener_event, metric_event, time_text
+from headrace.edges.statsd.events import Loss, listener_event, metric_event
 from headrace.edges.statsd.series import Series
 
 TIME = WindowTime(start_ms=1_700_000_000_000, end_ms=1_700_000_010_000)

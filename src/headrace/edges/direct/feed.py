@@ -1,0 +1,115 @@
+"""All streams of a receiver: packets in, what is ready out; and what to carry with the next event of each stream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+
+from headrace.edges.direct.carried import Carried, carrying
+from headrace.edges.direct.gaps import Position, Ready, ReorderBounds, Step, accept, end, expire
+from headrace.edges.direct.packet import NumberedEvent, Packet
+from headrace.edges.direct.tally import Tally
+from headrace.edges.event import Event
+
+
+class Stream:
+    """The position of one stream, and the losses that its next event will carry."""
+
+    def __init__(self, stream: int, start: int) -> None:
+        self.stream = stream
+        self.position = Position(expected=start)
+        self.heard_ms = 0
+        self._covered = start
+        self._missing = 0
+        self._dropped = 0
+        self._lock = threading.Lock()
+
+    def miss(self, count: int) -> None:
+        """Numbers that neither arrived nor were recovered."""
+        self._missing += count
+
+    def drop(self, count: int) -> None:
+        """Events that the intake dropped, with the losses that they carried; called from any thread."""
+        with self._lock:
+            self._dropped += count
+
+    def carried(self, number: int) -> Carried:
+        """What the event with this number carries. It is the next one of the stream."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, 0
+        first, self._covered = min(self._covered, number), max(self._covered, number + 1)
+        missing, self._missing = self._missing, 0
+        return Carried(stream=self.stream, number=number, first=first, missing=missing, dropped=dropped)
+
+
+class TooManyStreams(Exception):
+    """A new stream, and no stream is idle."""
+
+
+class Feed:
+    def __init__(self, bounds: ReorderBounds, tally: Tally, *, streams_max: int, stream_idle_ms: int) -> None:
+        self._bounds = bounds
+        self._tally = tally
+        self._streams_max = streams_max
+        self._stream_idle_ms = stream_idle_ms
+        self._streams: dict[int, Stream] = {}
+        self._holding: set[Stream] = set()
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def resume(self, positions: Mapping[int, int]) -> None:
+        """Continue streams at these numbers."""
+        for stream, start in positions.items():
+            self._streams[stream] = Stream(stream, start)
+
+    def stream(self, number: int) -> Stream:
+        return self._streams[number]
+
+    def accept(self, packet: Packet, now_ms: int) -> Iterable[tuple[Stream, Ready]]:
+        """TooManyStreams if there is no room for the stream of the packet."""
+        stream = self._streams.get(packet.stream)
+        if stream is None:
+            self._make_room(now_ms)
+            stream = self._streams[packet.stream] = Stream(packet.stream, packet.first)
+        stream.heard_ms = now_ms
+        return self._take(stream, accept(stream.position, packet, now_ms, self._bounds))
+
+    def _make_room(self, now_ms: int) -> None:
+        if len(self._streams) < self._streams_max:
+            return
+        oldest = min(self._streams.values(), key=lambda each: each.heard_ms)
+        if now_ms - oldest.heard_ms < self._stream_idle_ms:
+            raise TooManyStreams
+        del self._streams[oldest.stream]
+        self._holding.discard(oldest)
+
+    def expire(self, now_ms: int) -> Iterator[tuple[Stream, Ready]]:
+        """What was held for long enough."""
+        for stream in [*self._holding]:
+            yield from self._take(stream, expire(stream.position, now_ms, self._bounds))
+
+    def end(self, now_ms: int) -> Iterator[tuple[Stream, Ready]]:
+        """All that is held."""
+        for stream in [*self._holding]:
+            yield from self._take(stream, end(stream.position, now_ms, self._bounds))
+
+    def _take(self, stream: Stream, step: Step) -> Iterable[tuple[Stream, Ready]]:
+        stream.position = step.position
+        if step.position.held:
+            self._holding.add(stream)
+        else:
+            self._holding.discard(stream)
+        self._tally.duplicates += step.duplicates
+        self._tally.late += step.late
+        self._tally.reordered += step.reordered
+        return [(stream, each) for each in step.ready]
+
+
+def events_of(stream: Stream, events: Iterable[NumberedEvent], topic: str) -> list[tuple[Event, Carried]]:
+    """Each with what it carries, for the case that it is dropped."""
+    found = []
+    for event in events:
+        carried = stream.carried(event.number)
+        found.append((carrying(topic, event, carried), carried))
+    return found
