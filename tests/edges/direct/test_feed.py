@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.edges.direct.feed import Feed, Stream, TooManyStreams, events_of
+from headrace.edges.direct.gaps import Gap, ReorderBounds
+from headrace.edges.direct.packet import Packet
+from headrace.edges.direct.tally import Tally
+from tests.edges.direct.conftest import event, heartbeat, packet
+
+
+def feed(tally: Tally | None = None, *, streams_max: int = 2) -> Feed:
+    return Feed(ReorderBounds(), tally or Tally(), streams_max=streams_max, stream_idle_ms=1_000)
+
+
+def test_streams_are_numbered_apart() -> None:
+    tally = Tally()
+    streams = feed(tally)
+    for number in (5, 6):
+        for stream in (1, 2):
+            (ready,) = streams.accept(packet(number, stream=stream), 0)
+            assert isinstance(ready[1], Packet)
+            assert ready[0].stream == stream
+    assert (len(streams), tally.duplicates) == (2, 0)
+
+
+def test_new_stream_begins_where_it_is_first_heard() -> None:
+    # A publisher that numbers from 0 again, or a receiver that starts late: no gap of billions.
+    streams = feed()
+    assert [type(each) for _, each in streams.accept(packet(10**12, stream=1), 0)] == [Packet]
+    assert [type(each) for _, each in streams.accept(packet(0, stream=2), 0)] == [Packet]
+
+
+def test_stream_that_continues_from_an_earlier_run_shows_what_it_missed() -> None:
+    streams = feed()
+    streams.resume({7: 3})
+    assert [*streams.accept(heartbeat(5), 0)] == []
+    assert [each for _, each in streams.expire(100)] == [Gap(3, 5)]
+    assert streams.stream(7).position.expected == 5
+
+
+def test_forged_streams_take_no_room_from_streams_that_are_heard() -> None:
+    streams = feed()
+    for stream in (1, 2):
+        streams.accept(packet(0, stream=stream), 0)
+    with pytest.raises(TooManyStreams):
+        streams.accept(packet(0, stream=3), 999)
+    streams.accept(packet(1, stream=2), 999)
+    streams.accept(packet(0, stream=3), 1_000)
+    assert len(streams) == 2
+    # Stream 1 was idle for longest.
+    assert streams.stream(2).position.expected == 2
+
+
+def test_next_event_carries_what_was_missing_and_what_was_dropped() -> None:
+    stream = Stream(7, 0)
+    stream.miss(3)
+    stream.drop(2)
+    (_, first), (_, second) = events_of(stream, [event(3), event(4)], "topic")
+    assert (first.first, first.number, first.missing, first.dropped) == (0, 3, 3, 2)
+    assert (second.first, second.number, second.missing, second.dropped) == (4, 4, 0, 0)
+
+
+def test_event_that_fills_an_old_hole_accounts_for_itself_only() -> None:
+    stream = Stream(7, 10)
+    (_, hole), (_, next_one) = events_of(stream, [event(4), event(10)], "topic")
+    assert (hole.first, next_one.first) == (4, 10)
