@@ -5,10 +5,13 @@ PUB and SUB drop silently when a queue of theirs is full: only the numbers show 
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Sequence
 from typing import Literal
 
 import zmq
+from zmq.utils.monitor import parse_monitor_message
 
 from headrace.edges.direct.packing import PackingBounds
 from headrace.edges.direct.settings import MESSAGE_BYTES_MAX
@@ -20,6 +23,9 @@ QUEUE_MESSAGES = 10_000
 
 PACKET_BYTES = 64 * 1024
 """Packets are filled up to this size."""
+
+RECONNECT_S = 1.0
+"""Between two connections to a publisher that is unavailable, or sends what is too large."""
 
 LINGER_MS = 1_000
 """How long a socket that is closed sends what is in its queues."""
@@ -37,6 +43,10 @@ class ZeroMQSource:
         # A peer that sends a larger one is disconnected: it can't fill the memory.
         self._socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
         self._socket.setsockopt(zmq.LINGER, 0)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._addresses = {*addresses}
+        self._lost: set[str] = set()
+        self._reconnect_s = 0.0
         if pattern == "pubsub":
             self._socket.setsockopt(zmq.SUBSCRIBE, prefix.encode())
         for address in addresses:
@@ -49,7 +59,23 @@ class ZeroMQSource:
                     hint="write tcp://HOST:PORT or ipc://PATH",
                 ) from error
 
+    def _reconnect(self) -> None:
+        """ZeroMQ itself gives a connection up for good after a message that is too large."""
+        while self._monitor.poll(0):
+            event = parse_monitor_message(self._monitor.recv_multipart())
+            endpoint = event["endpoint"].decode()
+            # A host with a name has another endpoint.
+            self._lost |= {endpoint} if endpoint in self._addresses else self._addresses
+        if self._lost and time.monotonic() >= self._reconnect_s:
+            self._reconnect_s = time.monotonic() + RECONNECT_S
+            for endpoint in self._lost:
+                with contextlib.suppress(zmq.ZMQError):  # it is not connected
+                    self._socket.disconnect(endpoint)
+                self._socket.connect(endpoint)
+            self._lost.clear()
+
     def receive(self, wait_s: float) -> Sequence[Frames]:
+        self._reconnect()
         if not self._socket.poll(int(wait_s * 1000)):
             return []
         found: list[Frames] = []
@@ -65,6 +91,8 @@ class ZeroMQSource:
         return 0
 
     def close(self) -> None:
+        self._socket.disable_monitor()
+        self._monitor.close()
         self._socket.close()
         self._context.term()
 
