@@ -309,7 +309,7 @@ def big(number: int) -> Packet:
 @pytest.mark.parametrize("policy", ["drop-newest", "drop-oldest", "block", "buffer"])
 def test_no_event_is_lost_uncounted_while_the_broker_is_stalled(policy: Policy, tmp_path: Path) -> None:
     """Received and lost events together are all that were sent, for each policy."""
-    settings = EdgeSettings(overload=policy, data_dir=tmp_path / "edge", **SMALL)  # type: ignore[arg-type]
+    settings = EdgeSettings(overload=policy, data_dir=tmp_path / "edge", **SMALL)
     broker = BrokerProcess(tmp_path / "broker", durability="os", default_partitions=1)
     with running(broker.bootstrap, "quotes", settings=settings) as feed:
         # `block`: the kernel holds up to 32 MB, and the receiver a batch; what comes after that is lost.
