@@ -13,15 +13,20 @@ from headrace.kafka.cluster import Cluster
 WAIT_S = 60
 
 
-def ready(process: subprocess.Popen[str]) -> list[tuple[str, int]]:
-    """The addresses in the line that the edge prints, those of its metrics included."""
+def ready_at(process: subprocess.Popen[str]) -> str:
+    """The rest of the line that the edge prints when it is ready."""
     assert process.stderr is not None
     for line in process.stderr:
         if " ready at " in line:
-            found = line.partition(" ready at ")[2].replace("http://", "").replace("/metrics", "").split()
-            addresses = [word.strip(";,") for word in found if word.startswith("127.0.0.1:")]
-            return [("127.0.0.1", int(address.rpartition(":")[2])) for address in addresses]
+            return line.partition(" ready at ")[2]
     raise AssertionError("the edge ended")
+
+
+def ready(process: subprocess.Popen[str]) -> list[tuple[str, int]]:
+    """The addresses in the line that the edge prints, those of its metrics included."""
+    found = ready_at(process).replace("http://", "").replace("tcp://", "").replace("/metrics", "").split()
+    addresses = [word.strip(";,") for word in found if word.startswith("127.0.0.1:")]
+    return [("127.0.0.1", int(address.rpartition(":")[2])) for address in addresses]
 
 
 def stop(process: subprocess.Popen[str]) -> str:

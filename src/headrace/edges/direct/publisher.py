@@ -27,6 +27,9 @@ WAIT_S = 0.1
 RETRY_S = 0.05
 """Until a transport that took nothing is tried again."""
 
+SESSION_MS = 6_000
+"""The shortest that a broker allows by default."""
+
 POSITIONS_S = 60.0
 """How long a broker that restarts may take until it knows the committed offsets."""
 
@@ -77,6 +80,7 @@ class Publisher:
         self._on_problem = on_problem
         self._sending: dict[Partition, Sending] = {}
         self._is_stopping: Callable[[], bool] = lambda: False
+        self._on_ready: Callable[[], None] = lambda: None
         self._committed_s = self._clock.monotonic_s()
         self.published = Published()
         self._consumer = Consumer(
@@ -87,6 +91,9 @@ class Publisher:
                 # A position that retention has deleted is a loss, and counted.
                 auto_offset_reset="error",
                 isolation_level="read_committed",
+                # A feed is silent for so long after a crash, until another publisher gets the partitions.
+                session_timeout_ms=SESSION_MS,
+                heartbeat_interval_ms=SESSION_MS // 4,
                 fetch_wait_max_ms=50,
                 reconnect_backoff_max_ms=1_000,
             ),
@@ -111,15 +118,12 @@ class Publisher:
     def run(self, is_stopping: Callable[[], bool], on_ready: Callable[[], None] = lambda: None) -> None:
         """Until it is stopped. `on_ready` is called when the first partitions are assigned."""
         self._is_stopping = is_stopping
+        self._on_ready = on_ready
         self._consumer.subscribe(
             [self._settings.topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose
         )
-        is_ready = False
         while not is_stopping():
             self.step()
-            if self._sending and not is_ready:
-                is_ready = True
-                on_ready()
         self._commit(is_last=True)
 
     def step(self) -> None:
@@ -215,6 +219,9 @@ class Publisher:
         )
         # A publisher that has sent nothing continues here, too.
         self._commit(is_last=True)
+        if self._sending:
+            on_ready, self._on_ready = self._on_ready, lambda: None
+            on_ready()
 
     def _positions(self, partitions: Sequence[Partition]) -> dict[Partition, Sending]:
         """Where to continue."""
