@@ -45,6 +45,8 @@ LEAVES = [
         for each in ("create", "run", "list", "lag", "rebuild", "remove", "query", "follow", "serve")
     ),
     *(["edge", each] for each in ("statsd", "tcp")),
+    *(["edge", "multicast", each] for each in ("publish", "receive")),
+    *(["edge", kind, each] for kind in ("zeromq", "nng") for each in ("publish", "subscribe")),
     *(["erase", each] for each in ("key", "continue", "status")),
     *(["log", each] for each in ("dump", "repair")),
 ]
