@@ -27,7 +27,7 @@ COMMAND_TIMEOUT_S = 600
 # Housekeeping of a page's broker runs within seconds; after this time it has failed.
 EVENTUALLY_TIMEOUT_S = 90
 # The ports of the broker, of its metrics and of the gateway on the pages, which may be in use on this machine.
-PORTS_IN_TEXT = ("9092", "9404", "8082")
+PORTS_IN_TEXT = ("9092", "9404", "8082", "5007", "5008", "5555", "5556", "5560")
 # Python that uses the default address of a broker.
 USES_DEFAULT_BROKER = re.compile(r"\b(?:session|read_topic|(?:Async)?Queue)\(")
 STARTS_BROKER = re.compile(r"headrace broker\b(?!.*--check)", re.DOTALL)

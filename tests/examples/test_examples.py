@@ -71,6 +71,9 @@ SHOWS: dict[str, list[str]] = {
         "  599: carol = 199",
     ],
     "test_with_pytest.py": ["test_order_is_published_under_its_id PASSED"],
+    "market_data.py": [
+        "in order and each once: True\nall that was lost was recovered: True\nmissing: 0\n",
+    ],
     "http_stream.py": [
         "3 orders are acknowledged\nthe first two, and then the connection is lost\n  {'order': 0, 'item': 'tea'}\n",
         "from there on, with another gateway\n  {'order': 2, 'item': 'bread'}\n  {'order': 3, 'item': 'salt'}",
