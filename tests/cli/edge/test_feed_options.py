@@ -14,7 +14,7 @@ PUBLISHERS = [multicast.publish_feed, zeromq.publish_messages, nng.publish_messa
 RECEIVERS = [multicast.receive_feed, zeromq.subscribe, nng.subscribe]
 
 
-def annotations(command: Callable[..., None]) -> dict[str, Any]:
+def declared(command: Callable[..., None]) -> dict[str, Any]:
     return {
         name: each.annotation for name, each in inspect.signature(command, eval_str=True).parameters.items()
     }
@@ -22,7 +22,7 @@ def annotations(command: Callable[..., None]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("command", PUBLISHERS, ids=lambda each: each.__module__)
 def test_every_publisher_takes_the_shared_options(command: Callable[..., None]) -> None:
-    found = annotations(command)
+    found = declared(command)
     assert found["topic"] == feed_options.SentTopic
     assert found["from_beginning"] == feed_options.FromBeginning
     assert found["group_id"] == feed_options.Group
@@ -32,7 +32,7 @@ def test_every_publisher_takes_the_shared_options(command: Callable[..., None]) 
 
 @pytest.mark.parametrize("command", RECEIVERS, ids=lambda each: each.__module__)
 def test_every_receiver_takes_the_shared_options(command: Callable[..., None]) -> None:
-    found = annotations(command)
+    found = declared(command)
     assert found["interval"] == feed_options.Interval
     assert found["loss_topic"] == feed_options.LossTopic
     assert found["recover_topic"] == feed_options.RecoverTopic

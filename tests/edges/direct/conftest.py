@@ -6,6 +6,8 @@ import random
 import socket
 from collections.abc import Iterable
 
+from confluent_kafka import Producer
+
 from headrace.edges.direct.packet import NumberedEvent, Packet
 
 STREAM = 7
@@ -35,3 +37,14 @@ def free_group() -> tuple[str, int]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     return f"239.{random.randrange(256)}.{random.randrange(256)}.{random.randrange(1, 255)}", port
+
+
+def write_in_transactions(bootstrap: str, topic: str) -> None:
+    """Offset 0 and its marker, 2, which is aborted, and its marker, 4 and its marker."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    for ends in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, b"x")
+        assert producer.flush(60) == 0
+        ends()

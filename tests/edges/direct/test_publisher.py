@@ -16,7 +16,7 @@ from headrace.edges.direct.publisher import Publisher
 from headrace.edges.direct.settings import PublisherSettings
 from headrace.kafka.cluster import Cluster, Partition
 from tests.edges.conftest import wait_until
-from tests.edges.direct.conftest import free_group, numbers
+from tests.edges.direct.conftest import free_group, numbers, write_in_transactions
 
 LOOPBACK = "127.0.0.1"
 
@@ -29,7 +29,6 @@ class Running:
         self.source = MulticastSource([group], LOOPBACK)
         self.messages: list[bytes] = []
         settings = PublisherSettings(
-            name="out",
             topic=topic,
             group=f"{topic}-out",
             from_beginning=options.pop("from_beginning", True),
@@ -132,13 +131,7 @@ def test_publisher_that_has_sent_nothing_continues_from_its_first_start(bootstra
 
 
 def test_numbers_without_a_record_are_accounted_for(bootstrap: str, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions()
-    for ends in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
-        producer.begin_transaction()
-        producer.produce(topic, b"x")
-        assert producer.flush(60) == 0
-        ends()
+    write_in_transactions(bootstrap, topic)
     with running(bootstrap, topic) as out:
         wait_until(lambda: out.events() == [0, 4])
         packets = [each for each in out.receive() if each.events]

@@ -10,7 +10,7 @@ from headrace.edges.direct.gaps import Gap
 from headrace.edges.direct.numbering import streams_of
 from headrace.edges.direct.recovery import SLICE, Recovery, Slice, Unavailable
 from headrace.kafka.cluster import Cluster, Partition
-from tests.edges.direct.conftest import numbers
+from tests.edges.direct.conftest import numbers, write_in_transactions
 
 
 @pytest.fixture
@@ -67,14 +67,7 @@ def test_what_retention_has_deleted_is_accounted_for(
 def test_markers_of_transactions_at_the_end_of_a_gap_are_accounted_for(
     bootstrap: str, topic: str, recovery: Recovery, stream: int
 ) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions()
-    for ends in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
-        producer.begin_transaction()
-        producer.produce(topic, b"x")
-        assert producer.flush(60) == 0
-        ends()
-    # 0 and its marker, 2 aborted and its marker, 4 and its marker.
+    write_in_transactions(bootstrap, topic)
     found = [*recovery.read(stream, Gap(0, 6))]
     assert (events(found), found[-1].next) == ([0, 4], 6)
 

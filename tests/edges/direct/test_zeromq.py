@@ -5,7 +5,8 @@ import contextlib
 import pytest
 import zmq
 
-from headrace.edges.direct.zeromq import QUEUE_MESSAGES, ZeroMQSink, ZeroMQSource
+from headrace.edges.direct.settings import QUEUE_MESSAGES
+from headrace.edges.direct.zeromq import ZeroMQSink, ZeroMQSource
 from headrace.edges.errors import BadEdge
 from tests.edges.conftest import wait_until
 from tests.edges.direct.test_transport import connect

@@ -174,7 +174,7 @@ def _received_text(report: ReceiverReport) -> str:
 
 @contextlib.contextmanager
 def _recovery(options: Receiving) -> Iterator[Recovery | None]:
-    from headrace.edges.direct.recovery import Recovery
+    from headrace.edges.direct.recovery import TIMEOUT_S, Recovery
     from headrace.kafka.cluster import Cluster
     from headrace.kafka.settings import client_settings
 
@@ -186,9 +186,7 @@ def _recovery(options: Receiving) -> Iterator[Recovery | None]:
     settings = client_settings(options.recover_from or options.bootstrap)
     if options.recover_topic == options.topic and options.recover_from is None:
         raise typer.BadParameter("is the topic that is written", param_hint="--recover-topic")
-    cluster = Cluster(
-        settings.bootstrap, timeout_s=settings.timeout_s, config={"error_cb": lambda _error: None}
-    )
+    cluster = Cluster(settings.bootstrap, timeout_s=TIMEOUT_S, config={"error_cb": lambda _error: None})
     with contextlib.closing(Recovery(cluster, options.recover_topic)) as recovery:
         yield recovery
 
@@ -220,7 +218,6 @@ def publish(options: Publishing, open_sink: Callable[[], Sink]) -> None:
     cluster = connect(options.bootstrap)
     cluster.require_topics([options.topic])
     settings = PublisherSettings(
-        name=options.name,
         topic=options.topic,
         group=options.group or options.name,
         from_beginning=options.from_beginning,

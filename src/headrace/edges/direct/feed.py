@@ -22,6 +22,7 @@ class Stream:
         self._covered = start
         self._missing = 0
         self._dropped = 0
+        self.held_bytes = 0
         self._lock = threading.Lock()
 
     def miss(self, count: int) -> None:
@@ -47,11 +48,21 @@ class TooManyStreams(Exception):
 
 
 class Feed:
-    def __init__(self, bounds: ReorderBounds, tally: Tally, *, streams_max: int, stream_idle_ms: int) -> None:
+    def __init__(
+        self,
+        bounds: ReorderBounds,
+        tally: Tally,
+        *,
+        streams_max: int,
+        stream_idle_ms: int,
+        held_bytes_max: int,
+    ) -> None:
         self._bounds = bounds
         self._tally = tally
         self._streams_max = streams_max
         self._stream_idle_ms = stream_idle_ms
+        self._held_bytes_max = held_bytes_max
+        self._held_bytes = 0
         self._streams: dict[int, Stream] = {}
         self._holding: set[Stream] = set()
 
@@ -66,14 +77,20 @@ class Feed:
     def stream(self, number: int) -> Stream:
         return self._streams[number]
 
-    def accept(self, packet: Packet, now_ms: int) -> Iterable[tuple[Stream, Ready]]:
-        """TooManyStreams if there is no room for the stream of the packet."""
+    def accept(self, packet: Packet, now_ms: int, size: int) -> Iterable[tuple[Stream, Ready]]:
+        """A packet of so many bytes. TooManyStreams if there is no room for its stream."""
         stream = self._streams.get(packet.stream)
         if stream is None:
             self._make_room(now_ms)
             stream = self._streams[packet.stream] = Stream(packet.stream, packet.first)
         stream.heard_ms = now_ms
-        return self._take(stream, accept(stream.position, packet, now_ms, self._bounds))
+        ready = self._take(stream, accept(stream.position, packet, now_ms, self._bounds))
+        if stream.position.held:
+            stream.held_bytes += size
+            self._held_bytes += size
+            if self._held_bytes > self._held_bytes_max:
+                ready += self._take(stream, end(stream.position, now_ms, self._bounds))
+        return ready
 
     def _make_room(self, now_ms: int) -> None:
         if len(self._streams) < self._streams_max:
@@ -82,7 +99,12 @@ class Feed:
         if now_ms - oldest.heard_ms < self._stream_idle_ms:
             raise TooManyStreams
         del self._streams[oldest.stream]
-        self._holding.discard(oldest)
+        self._release(oldest)
+
+    def _release(self, stream: Stream) -> None:
+        self._holding.discard(stream)
+        self._held_bytes -= stream.held_bytes
+        stream.held_bytes = 0
 
     def expire(self, now_ms: int) -> Iterator[tuple[Stream, Ready]]:
         """What was held for long enough."""
@@ -94,12 +116,12 @@ class Feed:
         for stream in [*self._holding]:
             yield from self._take(stream, end(stream.position, now_ms, self._bounds))
 
-    def _take(self, stream: Stream, step: Step) -> Iterable[tuple[Stream, Ready]]:
+    def _take(self, stream: Stream, step: Step) -> list[tuple[Stream, Ready]]:
         stream.position = step.position
         if step.position.held:
             self._holding.add(stream)
-        else:
-            self._holding.discard(stream)
+        elif stream in self._holding:
+            self._release(stream)
         self._tally.duplicates += step.duplicates
         self._tally.late += step.late
         self._tally.reordered += step.reordered

@@ -10,15 +10,9 @@ from collections.abc import Sequence
 import pynng
 
 from headrace.edges.direct.packing import PackingBounds
-from headrace.edges.direct.settings import MESSAGE_BYTES_MAX
-from headrace.edges.direct.transport import BATCH, Frames
+from headrace.edges.direct.settings import MESSAGE_BYTES_MAX, PACKET_BYTES, QUEUE_MESSAGES
+from headrace.edges.direct.transport import BATCH, BATCH_BYTES, Frames
 from headrace.edges.errors import BadEdge
-
-QUEUE_MESSAGES = 8_192
-"""The largest queue of nng; its default is 128."""
-
-PACKET_BYTES = 64 * 1024
-"""Packets are filled up to this size."""
 
 
 class NngSource:
@@ -45,8 +39,10 @@ class NngSource:
             if wait_s > 0:
                 self._socket.recv_timeout = max(int(wait_s * 1000), 1)
                 found.append((self._socket.recv(),))
-            while len(found) < BATCH:
+            size = 0
+            while len(found) < BATCH and size < BATCH_BYTES:
                 found.append((self._socket.recv(block=False),))
+                size += len(found[-1][0])
         except (pynng.Timeout, pynng.TryAgain):
             pass
         return found

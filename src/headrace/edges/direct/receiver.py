@@ -32,6 +32,9 @@ WAIT_S = 0.05
 EVENTS_AT_ONCE = 500
 """Events that are handed over with one offer."""
 
+LAST_S = 1.0
+"""For what has arrived when the edge is stopped. What comes later is a gap for its next run."""
+
 TOO_MANY_STREAMS = "too many streams"
 
 Offered = tuple[Event, Stream | None, Carried | None]
@@ -66,6 +69,7 @@ class Receiver:
             self.tally,
             streams_max=settings.streams_max,
             stream_idle_ms=settings.stream_idle_ms,
+            held_bytes_max=settings.held_bytes_max,
         )
         self._writing: Iterator[Offered] = self._resume(resumed or {})
         self._waiting: list[Offered] = []
@@ -129,8 +133,10 @@ class Receiver:
 
     def _end(self) -> None:
         """Receive what is there, and hand everything over, for as long as the intake waits for its broker."""
-        deadline_s = self._clock.monotonic_s() + self._intake.stop_s
-        while self.step(0) and self._clock.monotonic_s() < deadline_s:
+        now_s = self._clock.monotonic_s()
+        deadline_s = now_s + self._intake.stop_s
+        # The feed itself never ends.
+        while self.step(0) and self._clock.monotonic_s() < min(now_s + LAST_S, deadline_s):
             pass
         self._recovery = None
         held = self._written(self._feed.end(self._monotonic_ms()))
@@ -160,7 +166,7 @@ class Receiver:
 
     def _events_of_packet(self, data: bytes, now_ms: int) -> Iterator[Offered]:
         try:
-            ready = self._feed.accept(decode_packet(data), now_ms)
+            ready = self._feed.accept(decode_packet(data), now_ms, len(data))
         except BadPacket as error:
             yield from self._garbage(data, error.reason)
         except TooManyStreams:

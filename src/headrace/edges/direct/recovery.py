@@ -16,8 +16,8 @@ from headrace.errors import HeadraceError
 from headrace.kafka.cluster import Cluster, Partition
 from headrace.kafka.errors import RequestFailed
 
-READ_S = 10.0
-"""Without a record, a broker is considered unavailable. A broker that responds takes milliseconds."""
+TIMEOUT_S = 3.0
+"""Without a response, a broker is considered unavailable: the feed waits. One that responds takes milliseconds."""
 
 PAUSE_S = 10.0
 """After a failure nothing is recovered for so long: the feed must not wait for a broker that is unavailable."""
@@ -105,7 +105,7 @@ class Recovery:
     def _slices(self, consumer: Consumer, end: int) -> Iterator[Slice]:
         while True:
             # `consume` alone waits until its batch is full.
-            first = consumer.poll(READ_S)
+            first = consumer.poll(TIMEOUT_S)
             if first is None:
                 raise Unavailable("no response")
             messages = [first, *consumer.consume(SLICE, 0)]

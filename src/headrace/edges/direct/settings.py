@@ -9,8 +9,12 @@ from headrace.edges.direct.gaps import ReorderBounds
 DATAGRAM_BYTES_MAX = 65_507
 """Of UDP over IPv4."""
 BOUNDS = ReorderBounds()
-MESSAGE_BYTES_MAX = 64 * 1024 * 1024
-"""Of ZeroMQ and nng: a record of Kafka is 1 MB by default."""
+MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+"""Of ZeroMQ and nng: a topic takes records of 1 MB by default."""
+PACKET_BYTES = 16 * 1024
+"""Packets of ZeroMQ and nng are filled up to this size: larger ones are hardly faster."""
+QUEUE_MESSAGES = 4_096
+"""Of ZeroMQ and nng, for each connection and on either side: 64 MB of full packets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +28,8 @@ class ReceiverSettings:
     bounds: ReorderBounds = BOUNDS
     streams_max: int = 1_000
     """A stream costs a position and the packets that are held. Packets of others are counted as garbage."""
+    held_bytes_max: int = 64 * 1024 * 1024
+    """of packets of all streams that wait for those before them; beyond it, gaps are declared at once"""
     stream_idle_ms: int = 600_000
     """A stream that is idle for so long makes room for another one, if there are too many."""
     letters_max: int = 10
@@ -36,7 +42,6 @@ class ReceiverSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherSettings:
-    name: str
     topic: str
     group: str
     """its committed offsets are the positions of the publisher"""

@@ -12,6 +12,8 @@ Frames = tuple[bytes, ...]
 
 BATCH = 256
 """Messages that are received at once, before their events are handed over."""
+BATCH_BYTES = 16 * 1024 * 1024
+"""As many datagrams of the largest size."""
 
 
 class Source(Protocol):

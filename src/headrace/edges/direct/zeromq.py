@@ -14,15 +14,9 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from headrace.edges.direct.packing import PackingBounds
-from headrace.edges.direct.settings import MESSAGE_BYTES_MAX
-from headrace.edges.direct.transport import BATCH, Frames
+from headrace.edges.direct.settings import MESSAGE_BYTES_MAX, PACKET_BYTES, QUEUE_MESSAGES
+from headrace.edges.direct.transport import BATCH, BATCH_BYTES, Frames
 from headrace.edges.errors import BadEdge
-
-QUEUE_MESSAGES = 10_000
-"""Messages in the queue of each connection, on either side; the default of ZeroMQ is 1,000."""
-
-PACKET_BYTES = 64 * 1024
-"""Packets are filled up to this size."""
 
 RECONNECT_S = 1.0
 """Between two connections to a publisher that is unavailable, or sends what is too large."""
@@ -79,9 +73,11 @@ class ZeroMQSource:
         if not self._socket.poll(int(wait_s * 1000)):
             return []
         found: list[Frames] = []
+        size = 0
         try:
-            while len(found) < BATCH:
+            while len(found) < BATCH and size < BATCH_BYTES:
                 found.append(tuple(self._socket.recv_multipart(zmq.NOBLOCK)))
+                size += sum(map(len, found[-1]))
         except zmq.Again:
             pass
         return found
