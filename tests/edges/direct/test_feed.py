@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.edges.direct.feed import Feed, Stream, TooManyStreams, events_of
+from headrace.edges.direct.carried import Carried, carried_by
+from headrace.edges.direct.feed import Feed, Stream, TooManyStreams
 from headrace.edges.direct.gaps import Gap, ReorderBounds
 from headrace.edges.direct.packet import Packet
 from headrace.edges.direct.tally import Tally
@@ -62,15 +63,18 @@ def test_next_event_carries_what_was_missing_and_what_was_dropped() -> None:
     stream = Stream(7, 0)
     stream.miss(3)
     stream.drop(2)
-    (_, first), (_, second) = events_of(stream, [event(3), event(4)], "topic")
-    assert (first.first, first.number, first.missing, first.dropped) == (0, 3, 3, 2)
-    assert (second.first, second.number, second.missing, second.dropped) == (4, 4, 0, 0)
+    first, second = stream.events_of([event(3), event(4)], "topic")
+    assert carried_by(first[0].headers) == Carried(stream=7, number=3, first=0, missing=3, dropped=2)
+    assert carried_by(second[0].headers) == Carried(stream=7, number=4, first=4)
+    # If the first one is dropped, too, six are lost.
+    assert (first[2], second[2]) == (6, 1)
 
 
 def test_event_that_fills_an_old_hole_accounts_for_itself_only() -> None:
     stream = Stream(7, 10)
-    (_, hole), (_, next_one) = events_of(stream, [event(4), event(10)], "topic")
-    assert (hole.first, next_one.first) == (4, 10)
+    hole, next_one = stream.events_of([event(4), event(10)], "topic")
+    assert carried_by(hole[0].headers) == Carried(stream=7, number=4, first=4)
+    assert carried_by(next_one[0].headers) == Carried(stream=7, number=10, first=10)
 
 
 def test_forged_gaps_do_not_fill_the_memory() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 INTERVAL_MS_MIN = 100
 """A shorter interval has more of its own events than others."""
+
+GC_THRESHOLD = 50_000
 
 REPLAYED_S = 10.0
 """How long a start waits until the buffer of the last run is delivered."""
@@ -136,6 +139,7 @@ def receive(options: Receiving, open_source: Callable[[], Source]) -> None:
             counted=receiver.counted,
         ) as port:
             note_ready(options.kind, source.address, port)
+            _collect_garbage_rarely()
             receiver.run(lambda: stopping.is_wanted)
         count = intake.close()
     tally = receiver.tally
@@ -155,6 +159,13 @@ def receive(options: Receiving, open_source: Callable[[], Source]) -> None:
     )
     show(report, options.format, _received_text(report))
     raise typer.Exit(stopping.exit_code)
+
+
+def _collect_garbage_rarely() -> None:
+    """Events are many objects without cycles: looking at them takes as much time as everything else."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
 
 
 def _received_text(report: ReceiverReport) -> str:

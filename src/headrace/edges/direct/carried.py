@@ -25,16 +25,21 @@ DROPPED = "feed.dropped"
 _PREFIX = "feed."
 
 
-class Carried(Struct, frozen=True, kw_only=True):
+class Carried(Struct, frozen=True, kw_only=True, gc=False):
     stream: int
     number: int
     first: int
     missing: int = 0
     dropped: int = 0
 
+    @property
+    def losses(self) -> int:
+        return self.missing + self.dropped
+
 
 def carrying(topic: str, event: NumberedEvent, carried: Carried) -> Event:
-    headers = [*without_feed(event.headers)]
+    """The event of a record. Most carry no loss: this runs for each."""
+    headers: list[tuple[str, bytes | None]] = [*without_feed(event.headers)] if event.headers else []
     headers += ((STREAM, b"%016x" % carried.stream), (NUMBER, b"%d" % carried.number))
     if carried.first != carried.number:
         headers.append((FIRST, b"%d" % carried.first))

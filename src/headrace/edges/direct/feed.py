@@ -11,6 +11,9 @@ from headrace.edges.direct.packet import NumberedEvent, Packet
 from headrace.edges.direct.tally import Tally
 from headrace.edges.event import Event
 
+Offered = tuple[Event, "Stream | None", int]
+"""An event, its stream, and how many events are lost if it is dropped: itself, and those whose loss it carries."""
+
 
 class Stream:
     """The position of one stream, and the losses that its next event will carry."""
@@ -34,12 +37,25 @@ class Stream:
         with self._lock:
             self._dropped += count
 
-    def carried(self, number: int) -> Carried:
-        """What the event with this number carries. It is the next one of the stream."""
-        with self._lock:
-            dropped, self._dropped = self._dropped, 0
-        first, self._covered = min(self._covered, number), max(self._covered, number + 1)
-        missing, self._missing = self._missing, 0
+    def events_of(self, events: Iterable[NumberedEvent], topic: str) -> list[Offered]:
+        """The next events of the stream, each with its number and the losses before it."""
+        offered: list[Offered] = []
+        for event in events:
+            carried = self._carried(event.number)
+            offered.append((carrying(topic, event, carried), self, 1 + carried.losses))
+        return offered
+
+    def _carried(self, number: int) -> Carried:
+        dropped = 0
+        if self._dropped:
+            with self._lock:
+                dropped, self._dropped = self._dropped, 0
+        covered, missing = self._covered, self._missing
+        self._missing = 0
+        if number >= covered:
+            self._covered = number + 1
+        # An event that fills an old hole accounts for itself only.
+        first = min(covered, number)
         return Carried(stream=self.stream, number=number, first=first, missing=missing, dropped=dropped)
 
 
@@ -126,12 +142,3 @@ class Feed:
         self._tally.late += step.late
         self._tally.reordered += step.reordered
         return [(stream, each) for each in step.ready]
-
-
-def events_of(stream: Stream, events: Iterable[NumberedEvent], topic: str) -> list[tuple[Event, Carried]]:
-    """Each with what it carries, for the case that it is dropped."""
-    found = []
-    for event in events:
-        carried = stream.carried(event.number)
-        found.append((carrying(topic, event, carried), carried))
-    return found

@@ -60,7 +60,7 @@ class BadPacket(Exception):
         self.reason = reason
 
 
-class NumberedEvent(Struct, frozen=True, kw_only=True):
+class NumberedEvent(Struct, frozen=True, kw_only=True, gc=False):
     number: int
     timestamp_ms: int
     value: bytes | None
@@ -68,7 +68,7 @@ class NumberedEvent(Struct, frozen=True, kw_only=True):
     headers: Headers = ()
 
 
-class Packet(Struct, frozen=True, kw_only=True):
+class Packet(Struct, frozen=True, kw_only=True, gc=False):
     stream: int
     first: int
     next: int

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from headrace.clock import Clock, SystemClock
-from headrace.edges.direct.carried import Carried
-from headrace.edges.direct.feed import Feed, Stream, TooManyStreams, events_of
+from headrace.edges.direct.feed import Feed, Offered, Stream, TooManyStreams
 from headrace.edges.direct.gaps import Gap, Ready
 from headrace.edges.direct.packet import BadPacket, decode_packet
 from headrace.edges.direct.publishing import plain_event
@@ -36,8 +35,6 @@ LAST_S = 1.0
 """For what has arrived when the edge is stopped. What comes later is a gap for its next run."""
 
 TOO_MANY_STREAMS = "too many streams"
-
-Offered = tuple[Event, Stream | None, Carried | None]
 
 
 class Receiver:
@@ -71,7 +68,7 @@ class Receiver:
             stream_idle_ms=settings.stream_idle_ms,
             held_bytes_max=settings.held_bytes_max,
         )
-        self._writing: Iterator[Offered] = self._resume(resumed or {})
+        self._writing: Iterator[Offered] = chain.from_iterable(self._resume(resumed or {}))
         self._waiting: list[Offered] = []
         self._begin_interval(self._clock.now_ms())
 
@@ -105,7 +102,7 @@ class Receiver:
         messages = self._source.receive(wait_s)
         self.tally.kernel += self._source.dropped()
         now_ms = self._clock.now_ms()
-        self._writing = self._events_of(messages)
+        self._writing = chain.from_iterable(self._batches(messages))
         if now_ms >= self._interval_end_ms:
             self._end_interval(now_ms - now_ms % self._settings.interval_ms)
         return bool(messages)
@@ -125,9 +122,9 @@ class Receiver:
     def _offer(self, offered: Sequence[Offered]) -> bool:
         def on_fate(number: int, fate: Fate, _why: str) -> None:
             if fate is Fate.DROPPED:
-                _event, stream, carried = offered[number]
-                if stream is not None and carried is not None:
-                    stream.drop(1 + carried.missing + carried.dropped)
+                _event, stream, losses = offered[number]
+                if stream is not None:
+                    stream.drop(losses)
 
         return self._intake.offer([event for event, _, _ in offered], None if self._is_plain else on_fate)
 
@@ -140,7 +137,7 @@ class Receiver:
             pass
         self._recovery = None
         held = self._written(self._feed.end(self._monotonic_ms()))
-        self._writing = chain(self._writing, held)
+        self._writing = chain(self._writing, chain.from_iterable(held))
         while self._hand_over(WAIT_S) and self._clock.monotonic_s() < deadline_s:
             pass
         if left := [event for event, _, _ in [*self._waiting, *self._writing]]:
@@ -151,46 +148,41 @@ class Receiver:
 
     # --- messages ---
 
-    def _events_of(self, messages: Sequence[Frames]) -> Iterator[Offered]:
+    def _batches(self, messages: Sequence[Frames]) -> Iterator[Sequence[Offered]]:
         """As they are taken: a gap is recovered when the events before it are handed over."""
         self.tally.messages += len(messages)
         if self._is_plain:
             self.tally.received += len(messages)
-            for frames in messages:
-                yield plain_event(self._settings.topic, frames), None, None
+            yield [(plain_event(self._settings.topic, frames), None, 1) for frames in messages]
             return
         now_ms = self._monotonic_ms()
         for frames in messages:
-            yield from self._events_of_packet(frames[-1], now_ms)
+            data = frames[-1]
+            try:
+                ready = self._feed.accept(decode_packet(data), now_ms, len(data))
+            except BadPacket as error:
+                yield self._garbage(data, error.reason)
+            except TooManyStreams:
+                yield self._garbage(data, TOO_MANY_STREAMS)
+            else:
+                yield from self._written(ready)
         yield from self._written(self._feed.expire(self._monotonic_ms()))
 
-    def _events_of_packet(self, data: bytes, now_ms: int) -> Iterator[Offered]:
-        try:
-            ready = self._feed.accept(decode_packet(data), now_ms, len(data))
-        except BadPacket as error:
-            yield from self._garbage(data, error.reason)
-        except TooManyStreams:
-            yield from self._garbage(data, TOO_MANY_STREAMS)
-        else:
-            yield from self._written(ready)
-
-    def _written(self, ready: Iterable[tuple[Stream, Ready]]) -> Iterator[Offered]:
+    def _written(self, ready: Iterable[tuple[Stream, Ready]]) -> Iterator[Sequence[Offered]]:
         for stream, each in ready:
             if isinstance(each, Gap):
                 yield from self._fill(stream, each)
             else:
                 self.tally.received += len(each.events)
-                for event, carried in events_of(stream, each.events, self._settings.topic):
-                    yield event, stream, carried
+                yield stream.events_of(each.events, self._settings.topic)
 
-    def _fill(self, stream: Stream, gap: Gap) -> Iterator[Offered]:
+    def _fill(self, stream: Stream, gap: Gap) -> Iterator[Sequence[Offered]]:
         """Recover a gap, as far as possible; the rest is missing."""
         at, missing = gap.first, 0
         try:
             for piece in self._recovery.read(stream.stream, gap) if self._recovery else ():
                 self.tally.recovered += len(piece.events)
-                for event, carried in events_of(stream, piece.events, self._settings.topic):
-                    yield event, stream, carried
+                yield stream.events_of(piece.events, self._settings.topic)
                 at, missing = piece.next, missing + piece.deleted
                 if self._recovery is None:
                     break  # the edge ends
@@ -202,7 +194,7 @@ class Receiver:
         stream.miss(count)
         self.tally.missing += count
 
-    def _resume(self, resumed: Mapping[int, Resumed]) -> Iterator[Offered]:
+    def _resume(self, resumed: Mapping[int, Resumed]) -> Iterator[Sequence[Offered]]:
         """What was in flight when the last run was killed."""
         self._feed.resume({stream: each.expected for stream, each in resumed.items()})
         for number, each in resumed.items():
@@ -213,15 +205,17 @@ class Receiver:
             for hole in each.holes:
                 yield from self._fill(stream, hole)
 
-    def _garbage(self, data: bytes, reason: str) -> Iterator[Offered]:
+    def _garbage(self, data: bytes, reason: str) -> Sequence[Offered]:
+        """Its dead letter, for the first of an interval."""
         self.tally.garbage[str(reason)] += 1
-        if self._letters < self._settings.letters_max:
-            self._letters += 1
-            settings = self._settings
-            letter = garbage_letter(
-                settings.topic, settings.name, data, reason, bytes_max=settings.letter_bytes_max
-            )
-            yield letter, None, None
+        if self._letters >= self._settings.letters_max:
+            return ()
+        self._letters += 1
+        settings = self._settings
+        letter = garbage_letter(
+            settings.topic, settings.name, data, reason, bytes_max=settings.letter_bytes_max
+        )
+        return [(letter, None, 1)]
 
     def _monotonic_ms(self) -> int:
         return int(self._clock.monotonic_s() * 1000)
@@ -258,5 +252,5 @@ class Receiver:
             value=value,
             timestamp_ms=self._interval_start_ms,
         )
-        self._writing = chain(self._writing, [(event, None, None)])
+        self._writing = chain(self._writing, [(event, None, 1)])
         self._begin_interval(end_ms)
