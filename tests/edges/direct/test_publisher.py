@@ -199,3 +199,23 @@ def test_plain_publisher_sends_values_and_no_heartbeats(bootstrap: str, topic: s
         wait_until(has_all)
     assert out.messages == some(3)
     assert out.publisher.published.heartbeats == 0
+
+
+def test_records_that_are_deleted_under_a_running_publisher_are_a_gap_and_counted(
+    bootstrap: str, topic: str
+) -> None:
+    write(bootstrap, topic, some(2))
+    with running(bootstrap, topic) as out:
+        wait_until(lambda: out.events() == [0, 1])
+        # An open transaction: the publisher waits at 2, while the log has more.
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        for value in some(3):
+            producer.produce(topic, value)
+        assert producer.flush(60) == 0
+        Cluster(bootstrap, timeout_s=30).delete_records({Partition(topic, 0): 4})
+        wait_until(lambda: out.publisher.published.deleted == 2)
+        producer.commit_transaction()
+        wait_until(lambda: out.events() == [0, 1, 4])
+        assert [each.first for each in out.receive() if each.events][-1] == 4

@@ -78,6 +78,7 @@ class Publisher:
         self._is_plain = is_plain
         self._clock = clock or SystemClock()
         self._on_problem = on_problem
+        self._problem = ""
         self._sending: dict[Partition, Sending] = {}
         self._is_stopping: Callable[[], bool] = lambda: False
         self._on_ready: Callable[[], None] = lambda: None
@@ -131,40 +132,58 @@ class Publisher:
         # `consume` alone waits until its batch is full.
         more = [] if first is None else self._consumer.consume(self._settings.records_at_once - 1, 0)
         messages: dict[Partition, list[Message]] = {}
+        deleted: list[Partition] = []
         for message in [] if first is None else [first, *more]:
             partition = Partition(str(message.topic()), message.partition() or 0)
-            if (error := message.error()) is not None:
-                self._recover_from(partition, error)
-            else:
+            error = message.error()
+            if error is None:
                 messages.setdefault(partition, []).append(message)
+            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                deleted.append(partition)
+            elif error.fatal():
+                raise KafkaException(error)
+            else:
+                self._report(f"reading {self._settings.topic}: {error.str()}")
         for partition, records in messages.items():
             # A rebalance may have revoked it meanwhile.
             if (sending := self._sending.get(partition)) is not None:
                 self._send_records(sending, records)
+        if deleted:
+            self._skip_deleted(deleted)
         self._send_heartbeats()
         self._commit()
 
-    def _recover_from(self, partition: Partition, error: KafkaError) -> None:
-        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            sending = self._sending.get(partition)
-            if sending is not None:
-                self._move(partition, sending, self._cluster.earliest([partition])[partition])
-                self._consumer.seek(TopicPartition(partition.topic, partition.number, sending.next))
-        elif error.fatal():
-            raise KafkaException(error)
-        else:
-            self._on_problem(f"reading {partition}: {error.str()}")
+    def _report(self, text: str) -> None:
+        """A problem may come with each poll: people see it once until another one comes."""
+        if text != self._problem:
+            self._problem = text
+            self._on_problem(text)
+
+    def _skip_deleted(self, partitions: Sequence[Partition]) -> None:
+        earliest = retry(lambda: self._cluster.earliest(partitions), timeout_s=POSITIONS_S)
+        for partition, offset in earliest.items():
+            if (sending := self._sending.get(partition)) is not None and offset > sending.next:
+                self._move(partition, sending, offset)
+        # The client does not seek in a partition that has failed.
+        self._assign_positions(self._consumer)
+
+    def _assign_positions(self, consumer: Consumer) -> None:
+        consumer.assign(
+            [TopicPartition(each.topic, each.number, sending.next) for each, sending in self._sending.items()]
+        )
 
     def _move(self, partition: Partition, sending: Sending, earliest: int) -> None:
         """Retention has deleted what was not sent yet."""
         lost = earliest - sending.next
-        self._on_problem(f"{lost:,} records of {partition} were deleted before they were sent")
+        self._report(f"{lost:,} records of {partition} were deleted before they were sent")
         self.published.deleted += lost
         sending.next = earliest
 
     # --- sending ---
 
     def _send_records(self, sending: Sending, records: Sequence[Message]) -> None:
+        # After an assignment in between, the client delivers some again.
+        records = [each for each in records if (each.offset() or 0) >= sending.next]
         if self._is_plain:
             for record in records:
                 if not self._send(plain_frames(record)):
@@ -214,9 +233,7 @@ class Publisher:
     def _assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
         partitions = [Partition(str(each.topic), each.partition or 0) for each in assigned]
         self._sending.update(retry(lambda: self._positions(partitions), timeout_s=POSITIONS_S))
-        consumer.assign(
-            [TopicPartition(each.topic, each.number, self._sending[each].next) for each in partitions]
-        )
+        self._assign_positions(consumer)
         # A publisher that has sent nothing continues here, too.
         self._commit(is_last=True)
         if self._sending:
@@ -265,7 +282,7 @@ class Publisher:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
             # What was sent stays sent: it is sent again, and receivers drop it.
-            self._on_problem(f"committing positions: {error.args[0].str()}")
+            self._report(f"committing positions: {error.args[0].str()}")
             return
         for _partition, sending in changed:
             sending.committed = sending.next
@@ -274,5 +291,5 @@ class Publisher:
         try:
             self._consumer.close()
         except (KafkaException, RequestFailed) as error:
-            self._on_problem(f"leaving the group: {error}")
+            self._report(f"leaving the group: {error}")
         self._sink.close()
