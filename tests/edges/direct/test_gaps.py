@@ -147,3 +147,25 @@ def test_holes_of_a_log_that_packets_account_for_are_no_gaps() -> None:
     with_hole = Packet(stream=7, first=2, next=4, events=packet(3).events)
     run = Run().feed(packet(0, 2), with_hole, packet(4))
     assert (run.events, run.gaps) == ([0, 1, 3, 4], [])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30) | st.integers(0, 2**62), st.integers(0, 4), st.integers(0, 300)),
+        max_size=40,
+    )
+)
+def test_what_is_ready_is_contiguous_whatever_arrives(arriving: list[tuple[int, int, int]]) -> None:
+    run = Run(bounds=ReorderBounds(packets=3, wait_ms=100, leap=50))
+    now_ms = 0
+    for first, span, wait_ms in arriving:
+        now_ms += wait_ms
+        run.feed(packet(first, first + span), now_ms=now_ms).wait(now_ms)
+        assert len(run.position.held) <= 3
+    run.end()
+    at = 0
+    for each in run.ready:
+        assert each.first == at <= each.next
+        at = each.next
+    assert at == run.position.expected
+    assert run.events == sorted(set(run.events))
