@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from benchmarks.command import run_command
 from benchmarks.edges.bench import FULL, QUICK, Bench, Subject
+from benchmarks.edges.subjects.direct import Direct
 from benchmarks.edges.subjects.produce import Produce
 from benchmarks.edges.subjects.statsd import Statsd
 from benchmarks.edges.subjects.streams import Streams
 
-SUBJECTS: tuple[type[Subject], ...] = (Produce, Streams, Statsd)
+SUBJECTS: tuple[type[Subject], ...] = (Produce, Streams, Statsd, Direct)
 
 
 if __name__ == "__main__":

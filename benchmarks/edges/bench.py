@@ -35,6 +35,8 @@ class Sizes:
     """of the search between them; each halves what is left"""
     cpu_rate: int
     """packets/s at which CPU time is measured"""
+    direct_events: int
+    """that are sent over ZeroMQ"""
 
 
 FULL = Sizes(
@@ -47,6 +49,7 @@ FULL = Sizes(
     rates=(5_000, 600_000),
     steps=8,
     cpu_rate=50_000,
+    direct_events=500_000,
 )
 QUICK = Sizes(
     warmup_requests=10,
@@ -58,6 +61,7 @@ QUICK = Sizes(
     rates=(1_000, 50_000),
     steps=1,
     cpu_rate=5_000,
+    direct_events=2_000,
 )
 
 
