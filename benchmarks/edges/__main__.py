@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from benchmarks.command import run_command
 from benchmarks.edges.bench import FULL, QUICK, Bench, Subject
+from benchmarks.edges.subjects.direct import Direct
 from benchmarks.edges.subjects.produce import Produce
 from benchmarks.edges.subjects.statsd import Statsd
 from benchmarks.edges.subjects.streams import Streams
 from benchmarks.edges.subjects.webhooks_out import WebhooksOut
 
-SUBJECTS: tuple[type[Subject], ...] = (Produce, Streams, Statsd, WebhooksOut)
+SUBJECTS: tuple[type[Subject], ...] = (Produce, Streams, Statsd, Direct, WebhooksOut)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ class Sizes:
     """packets/s at which CPU time is measured"""
     deliveries: int
     """of webhooks"""
+    direct_events: int
+    """that are sent over ZeroMQ"""
 
 
 FULL = Sizes(
@@ -50,6 +52,7 @@ FULL = Sizes(
     steps=8,
     cpu_rate=50_000,
     deliveries=50_000,
+    direct_events=500_000,
 )
 QUICK = Sizes(
     warmup_requests=10,
@@ -62,6 +65,7 @@ QUICK = Sizes(
     steps=1,
     cpu_rate=5_000,
     deliveries=500,
+    direct_events=2_000,
 )
 
 

@@ -46,6 +46,8 @@ LEAVES = [
     ),
     *(["edge", each] for each in ("statsd", "tcp")),
     *(["webhook", "in", each] for each in ("add", "list", "show", "rotate", "remove", "test")),
+    *(["edge", "multicast", each] for each in ("publish", "receive")),
+    *(["edge", kind, each] for kind in ("zeromq", "nng") for each in ("publish", "subscribe")),
     *(["erase", each] for each in ("key", "continue", "status")),
     *(["log", each] for each in ("dump", "repair")),
 ]

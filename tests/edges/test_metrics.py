@@ -38,3 +38,11 @@ def test_port_that_is_taken_is_an_error_with_the_remedy() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(BadEdge, match="--metrics-port"), serve_metrics("a", Counters().count, port):
             pass
+
+
+def test_edge_that_only_sends_serves_what_it_sent_and_nothing_of_an_intake() -> None:
+    with serve_metrics("out", None, 0, lost=lambda: {"too large": 2}, counted=lambda: {"sent": 7}) as port:
+        page = page_of(port)
+    assert 'headrace_edge_feed_total{edge="out",kind="sent"} 7.0' in page
+    assert 'headrace_edge_lost_total{edge="out",place="too large"} 2.0' in page
+    assert "headrace_edge_delivered" not in page

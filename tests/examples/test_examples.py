@@ -77,6 +77,9 @@ SHOWS: dict[str, list[str]] = {
         'dead letter: {"order": 3, "amount": 200}, HTTP 422',
         "the shop has [2, 3]",
     ],
+    "market_data.py": [
+        "in order and each once: True\nall that was lost was recovered: True\nmissing: 0\n",
+    ],
     "http_stream.py": [
         "3 orders are acknowledged\nthe first two, and then the connection is lost\n  {'order': 0, 'item': 'tea'}\n",
         "from there on, with another gateway\n  {'order': 2, 'item': 'bread'}\n  {'order': 3, 'item': 'salt'}",

@@ -14,7 +14,7 @@ OVERHEAD_BYTES = 500
 copies what is in flight, so events of 1,000 bytes take a fifth more than is counted."""
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class Event(Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     value: bytes | None
     key: bytes | None = None
@@ -53,7 +53,7 @@ OnFate = Callable[[int, Fate, str], None]
 run in another thread, and must be quick."""
 
 
-class Entry(Struct, kw_only=True):
+class Entry(Struct, kw_only=True, gc=False):
     """An event that an intake has taken."""
 
     event: Event

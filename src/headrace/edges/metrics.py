@@ -24,13 +24,25 @@ LossCounts = Callable[[], dict[str, int]]
 
 
 class EdgeCollector(Collector):
-    def __init__(self, edge: str, count: Callable[[], Count], lost: LossCounts) -> None:
+    """An edge that only sends has no intake, and no `count`. `counted` is what became of direct messages, by kind."""
+
+    def __init__(
+        self, edge: str, count: Callable[[], Count] | None, lost: LossCounts, counted: LossCounts = dict
+    ) -> None:
         self._edge = edge
         self._count = count
         self._lost = lost
+        self._counted = counted
 
     def collect(self) -> Iterator[Metric]:
-        count, labels = self._count(), ["edge"]
+        if self._count is not None:
+            yield from self._of_intake(self._count())
+        yield self._by("place", "lost", "What was lost outside the intake, or rejected.", self._lost())
+        if kinds := self._counted():
+            yield self._by("kind", "feed", "Events of direct messaging, and packets out of order.", kinds)
+
+    def _of_intake(self, count: Count) -> Iterator[Metric]:
+        labels = ["edge"]
         for name, doc, value in (
             ("received", "Events that the edge has taken.", count.received),
             ("replayed", "Events that an earlier run has left in the buffer.", count.replayed),
@@ -49,7 +61,6 @@ class EdgeCollector(Collector):
             gauge.add_metric([self._edge], number)
             yield gauge
         yield self._by("reason", "dropped", "Events that were dropped.", count.dropped)
-        yield self._by("place", "lost", "What was lost in front of the edge, or rejected.", self._lost())
 
     def _by(self, label: str, name: str, doc: str, counts: dict[str, int]) -> Metric:
         family = CounterMetricFamily(f"headrace_edge_{name}", doc, labels=["edge", label])
@@ -67,14 +78,19 @@ class _QuietHandler(WSGIRequestHandler):
 
 @contextmanager
 def serve_metrics(
-    edge: str, count: Callable[[], Count], port: int | None, *, lost: LossCounts = dict
+    edge: str,
+    count: Callable[[], Count] | None,
+    port: int | None,
+    *,
+    lost: LossCounts = dict,
+    counted: LossCounts = dict,
 ) -> Iterator[int | None]:
     """Serve /metrics on loopback while the context lasts; the port. No port: nothing is served."""
     if port is None:
         yield None
         return
     registry = CollectorRegistry()
-    registry.register(EdgeCollector(edge, count, lost))
+    registry.register(EdgeCollector(edge, count, lost, counted))
     try:
         server = make_server(HOST, port, make_wsgi_app(registry), handler_class=_QuietHandler)
     except OSError as error:

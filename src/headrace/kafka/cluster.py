@@ -144,6 +144,11 @@ class Cluster:
     def partitions(self, topic: str) -> list[Partition]:
         return self.require_topics([topic])[topic]
 
+    def topic_id(self, topic: str) -> str:
+        """Its identity: a topic that is deleted and created again has another one."""
+        futures = self._admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout_s)
+        return str(self._result(futures[topic], f"describing topic {topic}").topic_id)
+
     def internal_topics(self, names: Sequence[str]) -> set[str]:
         """Those of the topics that the brokers keep for themselves."""
         if not names:

@@ -4,8 +4,9 @@ import json
 from array import array
 from typing import Any
 
-from headrace.edges.statsd.events import Loss, WindowTime, listener_event, metric_event, time_text
+from headrace.edges.statsd.events import Loss, listener_event, metric_event
 from headrace.edges.statsd.series import Series
+from headrace.edges.times import WindowTime
 
 TIME = WindowTime(start_ms=1_700_000_000_000, end_ms=1_700_000_010_000)
 LOSS = Loss(received=90, dropped=10)
@@ -57,7 +58,3 @@ def test_listener_counts_what_it_lost() -> None:
     }
     del expected["tags"]
     assert found == expected
-
-
-def test_time_is_iso_8601_with_milliseconds() -> None:
-    assert time_text(1_700_000_000_005) == "2023-11-14T22:13:20.005Z"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.edges.statsd.series import Series, percentiles
+from headrace.edges.times import WindowTime, time_text
 
 LISTENER = "listener"
 """The type of the event that counts what a listener has received in a window."""
@@ -21,11 +20,6 @@ class Loss(Struct, frozen=True, kw_only=True):
     """packets"""
     dropped: int
     """packets that the kernel dropped, because they came faster than the listener could read"""
-
-
-class WindowTime(Struct, frozen=True, kw_only=True):
-    start_ms: int
-    end_ms: int
 
 
 class MetricEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -121,9 +115,3 @@ def listener_event(
             garbage=garbage,
         )
     )
-
-
-def time_text(time_ms: int) -> str:
-    """2026-11-15T10:35:12.123Z"""
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -15,20 +15,16 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from headrace.clock import Clock, SystemClock
-from headrace.dead_letters import (
-    GROUP_HEADER,
-    REASON_HEADER,
-    TRUNCATED_HEADER,
-    dead_letter_topic,
-)
 from headrace.edges.connections import Connections
 from headrace.edges.datagrams import BATCH, Datagrams, KernelDrops, set_receive_buffer
 from headrace.edges.event import Event, Reason
+from headrace.edges.letters import garbage_letter
 from headrace.edges.overload import Intake
-from headrace.edges.statsd.events import Loss, WindowTime, listener_event, metric_event
+from headrace.edges.statsd.events import Loss, listener_event, metric_event
 from headrace.edges.statsd.lines import Garbage
 from headrace.edges.statsd.series import Window
 from headrace.edges.statsd.settings import StatsdSettings
+from headrace.edges.times import WindowTime
 
 WAIT_S = 0.1
 GATHER_S = 0.002
@@ -208,16 +204,9 @@ class StatsdListener:
             self._letters.append(self._letter(line, reason))
 
     def _letter(self, line: bytes, reason: Garbage) -> Event:
-        headers: list[tuple[str, bytes | None]] = [
-            (GROUP_HEADER, self._settings.name.encode()),
-            (REASON_HEADER, reason.encode()),
-        ]
-        if len(line) > self._settings.letter_bytes_max:
-            headers.append((TRUNCATED_HEADER, str(len(line)).encode()))
-        return Event(
-            topic=dead_letter_topic(self._settings.topic),
-            value=line[: self._settings.letter_bytes_max],
-            headers=tuple(headers),
+        settings = self._settings
+        return garbage_letter(
+            settings.topic, settings.name, line, reason, bytes_max=settings.letter_bytes_max
         )
 
     def close(self) -> None:
