@@ -26,7 +26,8 @@ from tests.docs.snippets import Block, Command, Directive, matches, read_blocks,
 COMMAND_TIMEOUT_S = 600
 # Housekeeping of a page's broker runs within seconds; after this time it has failed.
 EVENTUALLY_TIMEOUT_S = 90
-# The ports of the broker, of its metrics, of the gateway and of receivers of webhooks on the pages, which may be in use on this machine.
+# The ports of the broker, of its metrics, of the gateway and of receivers of webhooks on the pages, which may be in use
+# on this machine.
 PORTS_IN_TEXT = ("9092", "9404", "8082", "8099")
 # Python that uses the default address of a broker.
 USES_DEFAULT_BROKER = re.compile(r"\b(?:session|read_topic|(?:Async)?Queue)\(")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 from msgspec.structs import replace
 
 from headrace.cli.arguments import parse_pairs
-from headrace.cli.command import Bootstrap, command_group, connect
+from headrace.cli.command import Bootstrap, command_app, connect
 from headrace.cli.output import Format, format_time, note, show, show_rows
 from headrace.cli.webhook import outgoing_dead
 from headrace.cli.webhook.outgoing_results import (
@@ -24,6 +25,7 @@ from headrace.cli.webhook.outgoing_results import (
 )
 from headrace.cli.webhook.secret_input import SecretFile, SecretStdin, read_secret
 from headrace.clock import SystemClock
+from headrace.errors import HeadraceError
 from headrace.redaction import redacted
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ ATTEMPTS = 20
 LEAVE_S_MAX = 15.0
 """A process that delivers waits for the answers to what is in flight, before it leaves its group."""
 
-app = command_group("Webhooks out: send records of topics and messages of queues to other systems.")
+app = command_app(no_args_is_help=True)
 app.add_typer(outgoing_dead.app, name="dead")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The webhook's name.")]
@@ -50,6 +52,13 @@ WebhookDataDir = Annotated[
         help="Folder of the definitions. Default: [webhook_out] data_dir in headrace.toml, else data.",
     ),
 ]
+
+
+@app.callback()
+def webhook_out() -> None:
+    """Webhooks out: send records of topics and messages of queues to other systems."""
+    if importlib.util.find_spec("aiohttp") is None:
+        raise HeadraceError("aiohttp is not installed", hint='pip install "headrace[http]" for webhooks')
 
 
 @app.command()
@@ -110,6 +119,7 @@ def add(
     from headrace.webhooks.catalog import check_name
     from headrace.webhooks.outgoing.origin import commit_start
     from headrace.webhooks.outgoing.target import PARALLEL, Target
+    from headrace.webhooks.outgoing.urls import parse_target_url
     from headrace.webhooks.secrets import Secret, generate_secret
 
     if start not in ("now", "earliest"):
@@ -134,7 +144,9 @@ def add(
         allow_inside=allow_inside,
     )
     target.check()
-    catalog = _catalog(_settings(data_dir))
+    settings = _settings(data_dir)
+    parse_target_url(to, settings.address_rules(allow_inside=allow_inside))
+    catalog = _catalog(settings)
     if name in catalog.names():
         catalog.add(target)  # the error of a name that exists, before its offsets are changed
     commit_start(connect(bootstrap), target, start)  # type: ignore[arg-type]
