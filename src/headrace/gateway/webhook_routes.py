@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from headrace.gateway.answers import as_json, error, retry_after
@@ -61,7 +62,12 @@ def webhook_router(
                 )
         return _response(answer, settings)
 
-    @router.get("/metrics", summary="Metrics of webhooks, for Prometheus", response_model=None)
+    @router.get(
+        "/metrics",
+        summary="Metrics of webhooks, for Prometheus",
+        response_class=PlainTextResponse,
+        response_model=None,
+    )
     async def metrics() -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 

@@ -66,14 +66,19 @@ def test_records_of_others_are_skipped(cluster: Cluster, by: Source) -> None:
     assert read_history(cluster, by, NOW_MS) == []
 
 
-def test_no_more_than_the_newest_records_are_read_but_all_whose_signature_is_valid(
-    cluster: Cluster, topic: str
-) -> None:
+def test_only_the_newest_ids_are_kept(cluster: Cluster, topic: str) -> None:
     by = source(topic=topic, rate_per_s_max=1, tolerance_s=1, ids_max=8, window_s=7_200)
-    for start, age_ms in ((0, HOUR_MS), (20, 1_000)):
-        write(cluster, *(event(by, f"{n}", NOW_MS - age_ms) for n in range(start, start + 20)))
-    assert len(read_history(cluster, by, NOW_MS)) == 20
-    assert len(read_history(cluster, by, NOW_MS + 10_000)) == 8
+    write(cluster, *(event(by, f"{n}", NOW_MS - 20 + n) for n in range(20)))
+    found = read_history(cluster, by, NOW_MS)
+    assert [each.at_ms for each in found] == [NOW_MS - 20 + n for n in range(12, 20)]
+
+
+def test_records_of_others_do_not_hide_ids_whose_signature_is_valid(cluster: Cluster, topic: str) -> None:
+    by = source(topic=topic, rate_per_s_max=1, tolerance_s=1, ids_max=8, window_s=7_200)
+    write(cluster, *(event(by, f"{n}", NOW_MS - 1_000) for n in range(5)))
+    write(cluster, *(Event(topic=topic, value=b"x", timestamp_ms=NOW_MS) for _ in range(20)))
+    assert len(read_history(cluster, by, NOW_MS)) == 5
+    assert read_history(cluster, by, NOW_MS + 10_000) == []
 
 
 def test_dead_letters_count_unless_the_sender_was_asked_to_send_again(cluster: Cluster, by: Source) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from headrace.edges.overload import Intake
+from headrace.edges.settings import EdgeSettings
 from headrace.kafka.cluster import Cluster
 from headrace.webhooks.errors import DamagedDefinition
 from headrace.webhooks.incoming import answers
@@ -280,11 +282,13 @@ def test_removed_source_is_unknown_and_a_damaged_one_is_a_problem_for_people(
 def test_request_is_not_accepted_while_the_broker_is_unavailable(tmp_path: Path) -> None:
     by = stored(tmp_path, source())
     problems: list[str] = []
+    requests = [now_signed(by)] * 3
     found = answers_to(
-        tmp_path, NOWHERE, now_signed(by), answer_ms_max=5_000, stop_s=0, on_problem=problems.append
+        tmp_path, NOWHERE, *requests, answer_ms_max=5_000, stop_s=0, on_problem=problems.append
     )
-    assert found == [answers.UNAVAILABLE]
-    assert problems
+    assert found == [answers.UNAVAILABLE] * 3
+    assert len(problems) == 1, "each problem is reported once"
+    assert problems[0].startswith("webhook in sample: ")
 
 
 def test_buffered_requests_are_events_when_the_broker_is_back_each_once(
@@ -300,6 +304,20 @@ def test_buffered_requests_are_events_when_the_broker_is_back_each_once(
     assert len(events_in(cluster, topic)) == 5
     assert answers_to(tmp_path, cluster, *requests, overload="buffer") == [answers.DUPLICATE] * 5
     assert len(events_in(cluster, topic)) == 5
+
+
+def test_buffer_that_another_process_uses_is_a_problem_for_people(tmp_path: Path) -> None:
+    by = stored(tmp_path, source())
+    problems: list[str] = []
+
+    async def use(reception: Reception) -> Answer:
+        settings = EdgeSettings(data_dir=tmp_path, overload="buffer", stop_s=0)
+        with Intake(NOWHERE.client_config(), settings, name="webhooks"):
+            return await answer_to(reception, now_signed(by))
+
+    answer = received(tmp_path, NOWHERE, use, overload="buffer", stop_s=0, on_problem=problems.append)
+    assert answer is answers.UNAVAILABLE
+    assert any("used by another process" in each for each in problems)
 
 
 def test_body_of_kind_none_is_an_event_each_time(tmp_path: Path, cluster: Cluster, topic: str) -> None:

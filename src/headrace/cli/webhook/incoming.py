@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
+from typing import Annotated, Literal, cast, get_args
 
 import typer
 from msgspec import Struct
@@ -11,7 +11,14 @@ from msgspec.structs import replace
 
 from headrace.cli.command import command_group
 from headrace.cli.completion import complete_topics
-from headrace.cli.output import Format, Shape, format_time, result, show, show_rows
+from headrace.cli.output import Format, format_time, show, show_rows
+from headrace.cli.webhook.incoming_results import (
+    ListedSource,
+    RemovedSource,
+    ShownSource,
+    StoredSource,
+    Tested,
+)
 from headrace.cli.webhook.secret_input import SecretFile, SecretStdin, read_secret
 from headrace.clock import SystemClock
 from headrace.durations import parse_duration_ms
@@ -30,12 +37,7 @@ from headrace.webhooks.incoming.source import (
 )
 from headrace.webhooks.secrets import Secret, generate_secret, rotated
 
-if TYPE_CHECKING:
-    from headrace.webhooks.incoming.sample import Sample
-
 app = command_group("Webhooks in: requests of other systems become events. `headrace gateway` receives them.")
-
-SEND_S_MAX = 30.0
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The source's name, and the end of its URL.")]
 DataDir = Annotated[
@@ -46,56 +48,6 @@ DataDir = Annotated[
     ),
 ]
 Generate = Annotated[bool, typer.Option("--generate-secret", help="Make a random secret, and print it once.")]
-
-
-@result("webhook in add", "webhook in rotate")
-class StoredSource(Struct, frozen=True, kw_only=True):
-    name: str
-    kind: Annotated[str, "how its requests are signed"]
-    topic: str
-    path: Annotated[str, "of the gateway, for POST"]
-    secret: Annotated[str | None, "if it was generated: it is shown only now"]
-
-
-@result("webhook in list", shape=Shape.LIST)
-class ListedSource(Struct, frozen=True, kw_only=True):
-    name: str
-    kind: str
-    topic: str
-    path: Annotated[str, "of the gateway, for POST"]
-    secrets: Annotated[int, "that are valid"]
-
-
-@result("webhook in show")
-class ShownSource(Struct, frozen=True, kw_only=True):
-    name: str
-    kind: str
-    signed_by: Annotated[str, "what is verified"]
-    topic: str
-    path: Annotated[str, "of the gateway, for POST"]
-    secrets: Annotated[list[str], "until when each of them is valid; never the secret"]
-    key: Annotated[str | None, "the field or header with the key of the events"]
-    id: Annotated[str | None, "the field or header by which a repeated request is known"]
-    event: Annotated[str | None, "the field or header with the type of the events"]
-    headers: Annotated[list[str], "of the request that the events have, too"]
-    tolerance_s: Annotated[int, "how much the time of a signature may differ, in both directions"]
-    window_s: Annotated[int, "how long a request is known"]
-    body_bytes_max: int
-    rate_per_s_max: int
-
-
-@result("webhook in remove")
-class RemovedSource(Struct, frozen=True, kw_only=True):
-    name: str
-    done: Annotated[str, "what was done"]
-
-
-@result("webhook in test")
-class Tested(Struct, frozen=True, kw_only=True):
-    url: str
-    status: Annotated[int | None, "of the response; null with --curl"]
-    response: Annotated[str | None, "null with --curl"]
-    curl: Annotated[str, "the same request as a command"]
 
 
 @app.command()
@@ -311,6 +263,7 @@ def send_sample(
     """
     import secrets
 
+    from headrace.cli.webhook.sample_sender import send
     from headrace.webhooks.incoming.sample import SAMPLE_TYPE, sample_of
 
     source = _catalog(data_dir).get(name)
@@ -328,30 +281,13 @@ def send_sample(
     if curl:
         show(Tested(url=address, status=None, response=None, curl=command), format, command)
         return
-    status, response = _send(address, sample)
+    status, response = send(address, sample)
     show(
         Tested(url=address, status=status, response=response, curl=command),
         format,
         f"{status} {response}",
     )
     raise typer.Exit(0 if 200 <= status < 300 else 1)
-
-
-def _send(url: str, sample: Sample) -> tuple[int, str]:
-    import urllib.error
-    import urllib.request
-
-    request = urllib.request.Request(url, data=sample.body, headers=dict(sample.headers), method="POST")
-    try:
-        with urllib.request.urlopen(request, timeout=SEND_S_MAX) as response:
-            return response.status, response.read().decode(errors="replace")
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode(errors="replace")
-    except (OSError, ValueError) as error:
-        raise BadWebhook(
-            f"can't send to {url}: {error}",
-            hint="`headrace gateway` receives webhooks; --url names its address",
-        ) from error
 
 
 def _read_body(file: Path) -> bytes:

@@ -5,6 +5,8 @@ The topic has every event that was accepted, whoever wrote it; so no further sto
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -35,19 +37,21 @@ class Accepted(Struct, frozen=True, order=True):
 
 
 def read_history(cluster: Cluster, source: Source, now_ms: int) -> list[Accepted]:
-    """The requests of the window that became events or dead letters, the oldest first; of the newest `ids_max`."""
+    """The requests of the window that became events or dead letters, the oldest first; the newest `ids_max`."""
     existing = cluster.topics()
-    found: list[Accepted] = []
-    for topic in (source.topic, dead_letter_topic(source.topic)):
-        if topic in existing:
-            found += _accepted_in(cluster, topic, _starts(cluster, existing[topic], source, now_ms), source)
-    return sorted(found)
+    topics = [each for each in (source.topic, dead_letter_topic(source.topic)) if each in existing]
+    found = itertools.chain.from_iterable(
+        _accepted_in(cluster, topic, _starts(cluster, existing[topic], source, now_ms), source)
+        for topic in topics
+    )
+    return heapq.nlargest(source.ids_max, found)[::-1]
 
 
 def _starts(
     cluster: Cluster, partitions: Sequence[Partition], source: Source, now_ms: int
 ) -> dict[Partition, int]:
-    """The first offset of the window, but at most `ids_max` records; and always all of two tolerances."""
+    """The first offset of the window. Of a longer one only the newest records, in which others may have written, too;
+    but always all of two tolerances."""
     window = cluster.at_time(partitions, now_ms - source.replay_window_ms)
     needed = cluster.at_time(partitions, now_ms - 2_000 * source.tolerance_s)
     ends = cluster.latest(partitions)

@@ -7,7 +7,6 @@ is in the topic (or on disk, with the policy `buffer`), or was accepted before.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -61,6 +60,7 @@ class Reception:
         self._answer_s_max = answer_ms_max / 1000
         self._clock = clock or SystemClock()
         self._on_problem = on_problem
+        self._problems: dict[str, str] = {}
         self._catalog = sources(edge.data_dir)
         self._writer = EventWriter(cluster, edge, clock=self._clock, on_problem=on_problem)
         self.counters = Counters()
@@ -80,13 +80,20 @@ class Reception:
         try:
             source = self._catalog.find(name)
         except DamagedDefinition as error:
-            self._on_problem(str(error))
+            self._report(name, str(error))
             self.counters.add(name, Outcome.UNAVAILABLE)
             raise
         if source is None:
             self._opened.pop(name, None)
+            self._problems.pop(name, None)
             self.counters.add_rejected(NO_SOURCE, "unknown name")
         return source
+
+    def _report(self, name: str, text: str) -> None:
+        """A problem may come with each request: people see it once until another one comes."""
+        if self._problems.get(name) != text:
+            self._problems[name] = text
+            self._on_problem(f"webhook in {name}: {text}")
 
     async def _open(self, source: Source) -> OpenedSource:
         opened = self._opened.get(source.name)
@@ -109,7 +116,7 @@ class Reception:
             await asyncio.wait({reading}, timeout=OPEN_S_MAX)
             if reading.done() and (error := reading.exception()) is not None:
                 self._read_again_s[name] = self._clock.monotonic_s() + REOPEN_S
-                self._on_problem(f"webhook in {name}: {error}")
+                self._report(name, str(error))
 
     def _read(self, opened: OpenedSource) -> asyncio.Task[None]:
         """One at a time for each source."""
@@ -139,11 +146,13 @@ class Reception:
             async with asyncio.timeout(self._answer_s_max):
                 answer = await self._receive(source, request, now_ms)
         except TimeoutError:
-            self._on_problem(f"webhook in {source.name}: the broker does not answer in time")
+            self._report(source.name, "the broker does not acknowledge in time")
         except HeadraceError as error:
-            self._on_problem(f"webhook in {source.name}: {error}")
+            self._report(source.name, str(error))
         assert answer.outcome is not None
         self.counters.add(source.name, answer.outcome)
+        if answer.is_done:
+            self._problems.pop(source.name, None)
         return answer
 
     async def _receive(self, source: Source, request: WebhookRequest, now_ms: int) -> Answer:
@@ -183,9 +192,11 @@ class Reception:
         self, opened: OpenedSource, request: WebhookRequest, identity: Identity, reason: str
     ) -> Answer:
         """Write the event, or the dead letter. It is known as accepted before anyone else looks for it."""
-        answer = answers.UNAVAILABLE
-        with contextlib.suppress(HeadraceError):
+        try:
             answer = await self._write(opened, request, identity, reason)
+        except HeadraceError as error:
+            self._report(opened.source.name, str(error))
+            return answers.UNAVAILABLE
         if answer.is_done:
             opened.recent.add(identity.keys, self._clock.now_ms())
         return answer
