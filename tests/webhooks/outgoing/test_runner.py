@@ -171,7 +171,7 @@ def test_target_that_fails_for_a_day_is_paused(
         return folder.paused() is not None
 
     wait_until(is_paused_as_time_passes)
-    assert "no success since the first failure, 24." in folder.status().error
+    assert "no success since the first failure" in folder.status().error
     assert len(receiver.received()) >= 2
 
 
