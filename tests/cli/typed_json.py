@@ -14,7 +14,7 @@ from headrace.cli.main import COMMANDS
 from headrace.cli.output import RESULTS, Shape
 
 # Results are declared as the commands are imported, and some only by what a command imports when it runs.
-RESULTS_OF = ("job.run", "job.screen", "job.state", "top.look", "webhook.incoming")
+RESULTS_OF = ("job.run", "job.screen", "job.state", "top.look", "webhook.incoming", "webhook.outgoing")
 for module in (*COMMANDS.values(), *(f"headrace.cli.{each}" for each in RESULTS_OF)):
     importlib.import_module(module)
 

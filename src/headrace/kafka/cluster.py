@@ -60,9 +60,9 @@ _STALE_METADATA = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError._NOENT})
 """The client knows an old leader epoch, or no leader ("No leaders found"), of before a restart of the broker."""
 _RESOURCE_TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
 
-# The fences of jobs, and the positions of redrives. The group of a job itself, headrace-job-NAME, has a lag that
-# people want to see.
-_INTERNAL_GROUP = re.compile(r"^__|^headrace-(?!job-)|\.redrive\.")
+# The fences of jobs, and the positions of redrives. The groups of a job itself, headrace-job-NAME, and of a webhook,
+# headrace-webhook-NAME, have a lag that people want to see.
+_INTERNAL_GROUP = re.compile(r"^__|^headrace-(?!job-|webhook-)|\.redrive\.")
 
 
 class Partition(Struct, frozen=True, order=True):

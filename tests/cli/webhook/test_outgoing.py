@@ -71,6 +71,7 @@ def test_webhook_is_added_delivers_and_is_removed(
     assert json.loads(out("pause", "big", as_json=True)) == {"name": "big", "is_paused": True}
     assert "paused" in out("list")
     assert json.loads(out("resume", "big", as_json=True)) == {"name": "big", "is_paused": False}
+    assert "headrace-webhook-big" in headrace("group", "list").out
     assert out("remove", "big") == "removed webhook out big\n"
     assert json.loads(out("list", "--format", "json")) == []
     assert "headrace-webhook-big" not in headrace("group", "list").out

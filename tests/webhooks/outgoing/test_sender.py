@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -210,13 +211,22 @@ def test_body_of_a_gigabyte_is_not_read() -> None:
 
 
 def test_compressed_body_is_not_unpacked() -> None:
-    async def bomb(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_request(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\nnot gzip!")
-        await writer.drain()
+    """Unpacked, it would be too large for the connection to be used again."""
+    packed = gzip.compress(bytes(10_000_000))
+    assert len(packed) < ANSWER_BYTES_MAX
 
-    (answer,), _ = send_to(bomb)
-    assert answer.status == 200
+    async def bomb(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            await read_request(reader)
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+                + packed
+            )
+            await writer.drain()
+
+    answers, raw = send_to(bomb, count=2)
+    assert [each.status for each in answers] == [200, 200]
+    assert raw.connections == 1
 
 
 @pytest.mark.parametrize(

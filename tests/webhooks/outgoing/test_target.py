@@ -38,7 +38,7 @@ def test_valid_definition_is_accepted(fields: dict[str, Any]) -> None:
         ({"topic": ""}, "needs a topic or a queue"),
         ({"queue": "emails"}, "needs a topic or a queue"),
         ({"url": "http://127.0.0.1/"}, "not encrypted"),
-        ({"url": "https://127.0.0.1/"}, "loopback"),
+        ({"url": "https://2130706433/"}, "not an address in its usual form"),
         ({"secrets": ()}, "has no secret"),
         ({"secrets": (Secret(text="not base64!"),)}, "not one of Standard Webhooks"),
         ({"parallel": 0}, "--parallel is 0"),

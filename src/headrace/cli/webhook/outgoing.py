@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+import importlib.util
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
 
 from headrace.cli.arguments import parse_pairs
-from headrace.cli.command import Bootstrap, command_group, connect
-from headrace.cli.output import Format, format_time, note, show, show_rows
+from headrace.cli.command import Bootstrap, command_app, connect
+from headrace.cli.output import Format, note, show, show_rows
 from headrace.cli.webhook import outgoing_dead
 from headrace.cli.webhook.outgoing_results import (
     AddedTarget,
-    ListedTarget,
     RemovedTarget,
     RotatedTarget,
     SampleAnswer,
-    ShownAttempt,
-    ShownTarget,
     TargetPause,
+    listed_target,
+    shown_attempt,
+    shown_target,
+)
+from headrace.cli.webhook.outgoing_targets import (
+    Name,
+    WebhookDataDir,
+    catalog_of,
+    delete_group,
+    folder_of,
+    settings_of,
 )
 from headrace.cli.webhook.secret_input import SecretFile, SecretStdin, read_secret
 from headrace.clock import SystemClock
+from headrace.errors import HeadraceError
 from headrace.redaction import redacted
-
-if TYPE_CHECKING:
-    from headrace.kafka.cluster import Cluster
-    from headrace.webhooks.catalog import Catalog
-    from headrace.webhooks.outgoing.settings import OutgoingSettings
-    from headrace.webhooks.outgoing.state import TargetFolder, TargetStatus
-    from headrace.webhooks.outgoing.target import Target
 
 ATTEMPTS = 20
 """A screen; --count shows more."""
 
-LEAVE_S_MAX = 15.0
-"""A process that delivers waits for the answers to what is in flight, before it leaves its group."""
-
-app = command_group("Webhooks out: send records of topics and messages of queues to other systems.")
+app = command_app(no_args_is_help=True)
 app.add_typer(outgoing_dead.app, name="dead")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The webhook's name.")]
-WebhookDataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        help="Folder of the definitions. Default: [webhook_out] data_dir in headrace.toml, else data.",
-    ),
-]
+
+@app.callback()
+def webhook_out() -> None:
+    """Webhooks out: send records of topics and messages of queues to other systems."""
+    if importlib.util.find_spec("aiohttp") is None:
+        raise HeadraceError("aiohttp is not installed", hint='pip install "headrace[http]" for webhooks')
 
 
 @app.command()
@@ -110,6 +107,7 @@ def add(
     from headrace.webhooks.catalog import check_name
     from headrace.webhooks.outgoing.origin import commit_start
     from headrace.webhooks.outgoing.target import PARALLEL, Target
+    from headrace.webhooks.outgoing.urls import parse_target_url
     from headrace.webhooks.secrets import Secret, generate_secret
 
     if start not in ("now", "earliest"):
@@ -134,7 +132,9 @@ def add(
         allow_inside=allow_inside,
     )
     target.check()
-    catalog = _catalog(_settings(data_dir))
+    settings = settings_of(data_dir)
+    parse_target_url(to, settings.address_rules(allow_inside=allow_inside))
+    catalog = catalog_of(settings)
     if name in catalog.names():
         catalog.add(target)  # the error of a name that exists, before its offsets are changed
     commit_start(connect(bootstrap), target, start)  # type: ignore[arg-type]
@@ -157,23 +157,12 @@ def list_targets(format: Format = "text", data_dir: WebhookDataDir = None) -> No
     \b
     headrace webhook out list
     """
-    settings = _settings(data_dir)
-    look = _catalog(settings).look()
-    rows = []
-    for name, target in sorted(look.definitions.items()):
-        status = _folder(settings, name).status()
-        rows.append(
-            ListedTarget(
-                name=name,
-                source=target.source,
-                to=redacted(target.url),
-                state=status.state.value,
-                delivered=status.delivered,
-                pending=status.pending,
-                last_success=_time(status.last_success_ms),
-                error=status.error,
-            )
-        )
+    settings = settings_of(data_dir)
+    look = catalog_of(settings).look()
+    rows = [
+        listed_target(target, folder_of(settings, name).status())
+        for name, target in sorted(look.definitions.items())
+    ]
     show_rows(rows, format, empty="there are no webhooks out; `headrace webhook out add` adds one")
     for error in look.damaged.values():
         note(str(error))
@@ -186,8 +175,9 @@ def show_target(name: Name, format: Format = "text", data_dir: WebhookDataDir = 
     \b
     headrace webhook out show big-orders
     """
-    settings = _settings(data_dir)
-    shown = _shown(_catalog(settings).get(name), _folder(settings, name).status())
+    settings = settings_of(data_dir)
+    target, status = catalog_of(settings).get(name), folder_of(settings, name).status()
+    shown = shown_target(target, status, SystemClock().now_ms())
 
     def text() -> None:
         for field in shown.__struct_fields__:
@@ -210,11 +200,11 @@ def remove(
     \b
     headrace webhook out remove big-orders
     """
-    settings = _settings(data_dir)
+    settings = settings_of(data_dir)
     cluster = connect(bootstrap)
-    _catalog(settings).remove(name)
-    _folder(settings, name).remove()
-    _delete_group(cluster, name)
+    catalog_of(settings).remove(name)
+    folder_of(settings, name).remove()
+    delete_group(cluster, name)
     show(RemovedTarget(name=name), format, f"removed webhook out {name}")
 
 
@@ -225,9 +215,9 @@ def pause(name: Name, format: Format = "text", data_dir: WebhookDataDir = None) 
     \b
     headrace webhook out pause big-orders
     """
-    settings = _settings(data_dir)
-    _catalog(settings).get(name)
-    folder = _folder(settings, name)
+    settings = settings_of(data_dir)
+    catalog_of(settings).get(name)
+    folder = folder_of(settings, name)
     if folder.paused() is None:
         folder.pause("by `headrace webhook out pause`", SystemClock().now_ms())
     show(TargetPause(name=name, is_paused=True), format, f"paused webhook out {name}")
@@ -240,9 +230,9 @@ def resume(name: Name, format: Format = "text", data_dir: WebhookDataDir = None)
     \b
     headrace webhook out resume big-orders
     """
-    settings = _settings(data_dir)
-    _catalog(settings).get(name)
-    _folder(settings, name).resume()
+    settings = settings_of(data_dir)
+    catalog_of(settings).get(name)
+    folder_of(settings, name).resume()
     show(TargetPause(name=name, is_paused=False), format, f"resumed webhook out {name}")
 
 
@@ -269,7 +259,7 @@ def rotate(
     given = read_secret(stdin=secret_stdin, file=secret_file)
     secret = given or generate_secret()
     now_ms, overlap_ms = SystemClock().now_ms(), parse_duration_ms(overlap)
-    changed = _catalog(_settings(data_dir)).change(
+    changed = catalog_of(settings_of(data_dir)).change(
         name,
         lambda old: replace(old, secrets=rotated(old.secrets, secret, now_ms=now_ms, overlap_ms=overlap_ms)),
     )
@@ -299,23 +289,10 @@ def attempts(
     """
     from headrace.webhooks.outgoing.attempts import read_attempts
 
-    settings = _settings(data_dir)
-    _catalog(settings).get(name)
-    found = read_attempts(_folder(settings, name).path, count=count, failed_only=failed)
-    rows = [
-        ShownAttempt(
-            time=format_time(each.time_ms),
-            record=f"{each.topic}-{each.partition}@{each.offset}",
-            attempt=each.number,
-            outcome=each.verdict.value,
-            status=each.status,
-            ms=each.latency_ms,
-            error=each.error,
-            next=_time(each.next_ms),
-            id=each.message_id,
-        )
-        for each in found
-    ]
+    settings = settings_of(data_dir)
+    catalog_of(settings).get(name)
+    found = read_attempts(folder_of(settings, name).path, count=count, failed_only=failed)
+    rows = [shown_attempt(each) for each in found]
     show_rows(rows, format, empty=f"webhook out {name} has no attempts yet")
 
 
@@ -339,8 +316,8 @@ def send_test(
     from headrace.webhooks.outgoing.outcomes import Verdict
     from headrace.webhooks.outgoing.sample import SAMPLE, send_sample
 
-    settings = _settings(data_dir)
-    target = _catalog(settings).get(name)
+    settings = settings_of(data_dir)
+    target = catalog_of(settings).get(name)
     body = SAMPLE if value is None else value.encode()
     sample_id, answer = asyncio.run(send_sample(target, settings, SystemClock(), value=body))
     is_delivered = answer.verdict is Verdict.DELIVERED
@@ -377,78 +354,8 @@ def run(
     """
     from headrace.cli.webhook.outgoing_run import run_until_stopped
 
-    settings = _settings(data_dir, **parse_pairs(set_ or (), option="--set"))
-    catalog = _catalog(settings)
+    settings = settings_of(data_dir, **parse_pairs(set_ or (), option="--set"))
+    catalog = catalog_of(settings)
     for name in names or ():
         catalog.get(name)
     run_until_stopped(connect(bootstrap), settings, names or ())
-
-
-def _settings(data_dir: Path | None, **flags: str) -> OutgoingSettings:
-    from headrace.webhooks.outgoing.settings import outgoing_settings
-
-    return outgoing_settings({**flags, "data_dir": data_dir})
-
-
-def _catalog(settings: OutgoingSettings) -> Catalog[Target]:
-    from headrace.webhooks.catalog import Catalog
-    from headrace.webhooks.outgoing.target import Target
-
-    return Catalog(settings.data_dir, "out", Target)
-
-
-def _folder(settings: OutgoingSettings, name: str) -> TargetFolder:
-    from headrace.webhooks.outgoing.state import TargetFolder
-
-    return TargetFolder(settings.data_dir, name)
-
-
-def _delete_group(cluster: Cluster, name: str) -> None:
-    """A process that delivers for it leaves the group first. The group of a queue is kept, as that of any queue."""
-    from confluent_kafka import KafkaError
-
-    from headrace.kafka.errors import RequestFailed
-    from headrace.kafka.retries import retry
-    from headrace.webhooks.outgoing.target import GROUP_PREFIX
-
-    group = GROUP_PREFIX + name
-    try:
-        retry(
-            lambda: cluster.delete_groups([group], missing_ok=True),
-            timeout_s=LEAVE_S_MAX,
-            codes=(KafkaError.NON_EMPTY_GROUP,),
-        )
-    except RequestFailed as error:
-        note(f"group {group} is kept: {error}")
-
-
-def _shown(target: Target, status: TargetStatus) -> ShownTarget:
-    now_ms = SystemClock().now_ms()
-    return ShownTarget(
-        name=target.name,
-        topic=target.topic or None,
-        queue=target.queue or None,
-        group=target.group,
-        to=redacted(target.url),
-        filter=target.filter or None,
-        envelope=target.envelope,
-        ordered_by_key=target.ordered_by_key,
-        parallel=target.parallel,
-        timeout_ms=target.timeout_ms,
-        headers=sorted(target.headers),
-        allow_inside=target.allow_inside,
-        secrets=sum(each.is_valid(now_ms) for each in target.secrets),
-        state=status.state.value,
-        error=status.error,
-        delivered=status.delivered,
-        failed=status.failed,
-        skipped=status.skipped,
-        dead_letters=status.dead_letters,
-        pending=status.pending,
-        last_success=_time(status.last_success_ms),
-        failing_since=_time(status.failing_since_ms),
-    )
-
-
-def _time(time_ms: int | None) -> str | None:
-    return None if time_ms is None else format_time(time_ms)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from headrace.cli.output import Shape, result
+from headrace.cli.output import Shape, format_time, result
+from headrace.redaction import redacted
+
+if TYPE_CHECKING:
+    from headrace.webhooks.outgoing.attempts import Attempt
+    from headrace.webhooks.outgoing.state import TargetStatus
+    from headrace.webhooks.outgoing.target import Target
 
 
 @result("webhook out add")
@@ -25,7 +31,7 @@ class ListedTarget(Struct, frozen=True, kw_only=True):
     state: Annotated[str, "new, running, paused, failed, stopped or killed"]
     delivered: Annotated[int, "since the process started"]
     pending: Annotated[int, "records that are read and not delivered"]
-    last_success: str | None
+    last_success: Annotated[str | None, "when a request was last answered with 2xx; null: never"]
     error: Annotated[str, "why it is paused or failed; empty otherwise"]
 
 
@@ -51,7 +57,7 @@ class ShownTarget(Struct, frozen=True, kw_only=True):
     skipped: Annotated[int, "records that the filter does not match"]
     dead_letters: int
     pending: Annotated[int, "records that are read and not delivered"]
-    last_success: str | None
+    last_success: Annotated[str | None, "when a request was last answered with 2xx; null: never"]
     failing_since: Annotated[str | None, "the first failure since the last success"]
 
 
@@ -94,3 +100,61 @@ class SampleAnswer(Struct, frozen=True, kw_only=True):
     status: Annotated[int | None, "null: there was no answer"]
     ms: float
     error: str
+
+
+def listed_target(target: Target, status: TargetStatus) -> ListedTarget:
+    return ListedTarget(
+        name=target.name,
+        source=target.source,
+        to=redacted(target.url),
+        state=status.state.value,
+        delivered=status.delivered,
+        pending=status.pending,
+        last_success=_time(status.last_success_ms),
+        error=status.error,
+    )
+
+
+def shown_attempt(attempt: Attempt) -> ShownAttempt:
+    return ShownAttempt(
+        time=format_time(attempt.time_ms),
+        record=f"{attempt.topic}-{attempt.partition}@{attempt.offset}",
+        attempt=attempt.number,
+        outcome=attempt.verdict.value,
+        status=attempt.status,
+        ms=attempt.latency_ms,
+        error=attempt.error,
+        next=_time(attempt.next_ms),
+        id=attempt.message_id,
+    )
+
+
+def shown_target(target: Target, status: TargetStatus, now_ms: int) -> ShownTarget:
+    return ShownTarget(
+        name=target.name,
+        topic=target.topic or None,
+        queue=target.queue or None,
+        group=target.group,
+        to=redacted(target.url),
+        filter=target.filter or None,
+        envelope=target.envelope,
+        ordered_by_key=target.ordered_by_key,
+        parallel=target.parallel,
+        timeout_ms=target.timeout_ms,
+        headers=sorted(target.headers),
+        allow_inside=target.allow_inside,
+        secrets=sum(each.is_valid(now_ms) for each in target.secrets),
+        state=status.state.value,
+        error=status.error,
+        delivered=status.delivered,
+        failed=status.failed,
+        skipped=status.skipped,
+        dead_letters=status.dead_letters,
+        pending=status.pending,
+        last_success=_time(status.last_success_ms),
+        failing_since=_time(status.failing_since_ms),
+    )
+
+
+def _time(time_ms: int | None) -> str | None:
+    return None if time_ms is None else format_time(time_ms)

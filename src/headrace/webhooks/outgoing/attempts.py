@@ -93,16 +93,17 @@ class _RotatedFile:
             return
         lines, self._lines = self._lines, []
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        except FileNotFoundError:
-            return  # the target was removed, and its history with it
-        try:
-            os.write(descriptor, b"\n".join((*lines, b"")))
-            size = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
+            with open(self._path, "ab", opener=_private) as file:
+                file.write(b"\n".join((*lines, b"")))
+                size = file.tell()
+        except OSError:
+            return  # the disk is full, or the target was removed, and its history with it
         if size >= self._bytes_max:
             self._path.replace(self._older)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def read_attempts(folder: Path, *, count: int, failed_only: bool = False) -> list[Attempt]:

@@ -54,6 +54,15 @@ class PartitionProgress:
     def pending(self) -> int:
         return len(self._pending)
 
+    def is_done(self, offset: int) -> bool:
+        """Whether an earlier process has delivered the record that was just read.
+
+        A partition that goes back is that of a new topic of the same name: nothing is known of it.
+        """
+        if offset < self._next or offset >= self.resume.end:
+            self.resume = Resume()
+        return self.resume.is_done(offset)
+
     def read(self, offset: int) -> None:
         """A record was read, and is not done. Offsets come in ascending order."""
         self._pending[offset] = None
@@ -92,9 +101,8 @@ class Progress:
             self._committed[place] = Mark(offset=offset, metadata=metadata)
 
     def is_done(self, place: Place, offset: int) -> bool:
-        """Whether an earlier process has delivered it."""
         with self._lock:
-            return self._partitions[place].resume.is_done(offset)
+            return self._partitions[place].is_done(offset)
 
     def read(self, place: Place, offset: int) -> None:
         with self._lock:

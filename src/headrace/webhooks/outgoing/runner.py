@@ -8,6 +8,7 @@ event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Mapping
 
 from msgspec.structs import replace
@@ -190,7 +191,9 @@ class Runner:
             failing_since_ms=each.health.failing_since_ms,
             updated_ms=self._parts.clock.now_ms(),
         )
-        each.folder.write_status(each.last)
+        # On a full disk, targets go on without it.
+        with contextlib.suppress(OSError):
+            each.folder.write_status(each.last)
 
 
 def _is_done(task: asyncio.Task[None]) -> bool:

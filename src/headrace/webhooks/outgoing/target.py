@@ -9,7 +9,7 @@ from typing import Literal
 from headrace.conditions import BadCondition, parse_condition
 from headrace.webhooks.catalog import Definition
 from headrace.webhooks.errors import BadWebhook
-from headrace.webhooks.outgoing.addresses import AddressRules
+from headrace.webhooks.outgoing.addresses import AddressRules, parse_networks
 from headrace.webhooks.outgoing.urls import parse_target_url
 from headrace.webhooks.secrets import Secret, standard_key
 
@@ -29,6 +29,7 @@ GROUP_PREFIX = "headrace-webhook-"
 
 Envelope = Literal["none", "cloudevents"]
 
+_ALL_NETWORKS = parse_networks(["0.0.0.0/0", "::/0"])
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS = frozenset(
     {"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -61,8 +62,8 @@ class Target(Definition, frozen=True, kw_only=True):
     def check(self) -> None:
         if bool(self.topic) == bool(self.queue):
             raise BadWebhook(f"webhook out {self.name} needs a topic or a queue", hint="--topic or --queue")
-        # Networks that the settings allow are unknown here; each connection is checked against them.
-        parse_target_url(self.url, AddressRules(allow_inside=self.allow_inside, networks=()))
+        # Which networks the settings allow is unknown here: addresses are checked when they are added and dialled.
+        parse_target_url(self.url, AddressRules(allow_inside=self.allow_inside, networks=_ALL_NETWORKS))
         if not self.secrets:
             raise BadWebhook(f"webhook out {self.name} has no secret", hint="requests have to be signed")
         for each in self.secrets:

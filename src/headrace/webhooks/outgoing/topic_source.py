@@ -29,8 +29,8 @@ COMMIT_S = 0.5
 """What was delivered since the last commit is delivered again after a crash, with the same ids."""
 
 SESSION_MS = 10_000
-"""So long a process that starts again after a crash waits for its partitions. The client sends heartbeats in a thread of
-its own, also while Python is busy."""
+"""So long a process that starts again after a crash waits for its partitions. The client sends heartbeats in a thread
+of its own, also while Python is busy."""
 
 LOOK_UP_S = 10.0
 RETRY_S = 0.5
