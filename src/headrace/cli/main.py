@@ -32,7 +32,7 @@ COMMANDS = {
     "job": "headrace.cli.job.commands",
     "ask": "headrace.cli.ask",
     "cdc": "headrace.cli.cdc",
-    "edge": "headrace.cli.edge",
+    "edge": "headrace.cli.edge.commands",
     "view": "headrace.cli.view.commands",
     "gateway": "headrace.cli.gateway",
     "erase": "headrace.cli.erase.commands",

@@ -1,4 +1,4 @@
-"""The listener in front of a broker; tests/cli/test_edge.py has the command."""
+"""The listener in front of a broker; tests/cli/edge/test_statsd.py has the command."""
 
 from __future__ import annotations
 
