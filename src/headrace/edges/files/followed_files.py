@@ -21,6 +21,7 @@ from headrace.edges.files.followed_file import FollowedFile
 from headrace.edges.files.lines import LineSplitter
 from headrace.edges.files.marks import BEGINNING, Identity, Mark, fits, mark_at
 from headrace.edges.files.multiline import Multiline
+from headrace.edges.files.patterns import compiled
 from headrace.edges.files.positions import Position, Positions
 from headrace.edges.files.settings import FilesSettings
 
@@ -34,6 +35,8 @@ class FollowedFiles:
         self._settings = settings
         self._positions = positions
         self._on_problem = on_problem
+        start = settings.multiline_start
+        self._is_start = None if start is None else compiled(start, option="--multiline-start").search
         self._files: dict[Identity, FollowedFile] = {}
         self._copies = Copies()
         self._descriptors = Descriptors(settings.open_files_max)
@@ -220,8 +223,8 @@ class FollowedFiles:
                 is_cut=settings.when_long == "cut",
             ),
             multiline=None
-            if settings.multiline_start is None
-            else Multiline(settings.multiline_start, bytes_max=settings.line_bytes_max),
+            if self._is_start is None
+            else Multiline(self._is_start, bytes_max=settings.line_bytes_max),
         )
         file.size = found.size
         self._files[found.identity] = file

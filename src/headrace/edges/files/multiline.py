@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from headrace.edges.files.lines import Line
-from headrace.edges.files.patterns import compiled
 
 
 class Multiline:
     """Joins lines. Those in front of the first start are an event too. What is beyond the bound is cut and counted."""
 
-    def __init__(self, start: str, *, bytes_max: int) -> None:
-        self._is_start = compiled(start, option="--multiline-start").search
+    def __init__(self, is_start: Callable[[bytes], object], *, bytes_max: int) -> None:
+        self._is_start = is_start
         self._bytes_max = bytes_max
         self._offset = -1
         self._lines: list[bytes] = []

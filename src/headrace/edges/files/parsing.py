@@ -121,14 +121,18 @@ def _unescaped(quoted: str) -> str:
 
 def _by_expression(expression: str) -> Parse:
     pattern = compiled(expression, option="--regex")
-    if not pattern.groupindex:
+    fields = [
+        (name.decode() if isinstance(name, bytes) else name, group)
+        for name, group in pattern.groupindex.items()
+    ]
+    if not fields:
         raise BadEdge(f"--regex {expression!r} has no named group", hint=r"such as (?P<level>\w+)")
 
     def parse(line: bytes) -> bytes:
         found = pattern.search(line)
         if found is None:
             raise NotParsed("the regular expression does not match")
-        return _encode({name: _text(value) for name, value in found.groupdict().items() if value is not None})
+        return _encode({name: _text(found[group]) for name, group in fields if found[group] is not None})
 
     return parse
 
