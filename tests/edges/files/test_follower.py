@@ -242,6 +242,16 @@ def test_many_files_need_few_open_ones(logs: Logs) -> None:
     assert sorted(map(int, logs.values)) == [*range(1_000)]
 
 
+def test_lines_in_front_of_the_stop_are_delivered(logs: Logs) -> None:
+    path = logs.write("a.log", "before\n")
+    with logs.run() as running:
+        logs.write("a.log", "one\n")
+        path.rename(logs.folder / "a.log.1")
+        logs.write("a.log", "two\n")
+        running.follower.run(lambda: True)
+    assert sorted(logs.values) == ["one", "two"]
+
+
 def test_once_ends_when_all_is_delivered_also_a_last_line_without_end(logs: Logs) -> None:
     logs.write("a.log", "one\ntwo")
     with logs.run(from_beginning=True, is_once=True) as running:

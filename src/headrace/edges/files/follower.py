@@ -67,13 +67,18 @@ class FileFollower:
         }
 
     def run(self, is_stopping: Callable[[], bool]) -> None:
-        """Until it is stopped, or has read everything once. What was not delivered is read again by the next run."""
+        """Until it is stopped, or has read everything once. Then what was written last is read, a piece of each file.
+
+        What was not delivered is read again by the next run.
+        """
         while not is_stopping():
             if self.step():
                 continue
             if self._settings.is_once and self._is_done():
                 return
             time.sleep(min(WAIT_S, self._settings.poll_s))
+        self._next_look_s = 0.0
+        self.step()
 
     def step(self) -> bool:
         """Whether there was something to do."""

@@ -10,6 +10,7 @@ import functools
 import glob
 import json
 import operator
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -205,7 +206,12 @@ def _check_columns(schema: StructType, event_time: str | None) -> None:
 def _load(spark: SparkSession, spec: FilesSpec) -> DataFrame:
     reader = spark.read if spec.bounded else spark.readStream
     options = {**spec.options, FILES_OPTION: spec.to_option()}
-    return reader.format(spec.format).schema(_read_schema(spec)).options(**options).load(spec.path)
+    return reader.format(spec.format).schema(_read_schema(spec)).options(**options).load(_absolute(spec.path))
+
+
+def _absolute(path: str) -> str:
+    """Spark may have another working folder."""
+    return path if "://" in path else os.path.abspath(path)
 
 
 def _rows(raw: DataFrame, spec: FilesSpec) -> DataFrame:
