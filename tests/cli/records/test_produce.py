@@ -164,7 +164,7 @@ def test_full_disk_is_reported_with_the_error_of_the_broker(tmp_path: Path) -> N
         subprocess.run(command, input="first\n", text=True, check=True, capture_output=True)
         files.fail("write", "*/full-0/*.log", error_number=errno.ENOSPC, times=None)
         # More than the client queues: the rest of the input is not read.
-        done = subprocess.run(command, input="x\n" * 600_000, text=True, check=False, capture_output=True)
+        done = subprocess.run(command, input="x\n" * 2_000_000, text=True, check=False, capture_output=True)
 
     assert done.returncode == 1
     assert done.stderr.startswith("not delivered: Broker: Disk error ")
