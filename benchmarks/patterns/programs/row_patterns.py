@@ -13,6 +13,7 @@ from benchmarks.operators.bench import WARM_UP
 from benchmarks.operators.events import CLICKS, CLICKS_SCHEMA
 from benchmarks.streams import drain_headrace, read_headrace, session_of, timed
 from headrace import operators as op
+from headrace.pipeline.settings import pipeline_settings
 
 PATTERN = op.MatchRecognize("""
     PARTITION BY user ORDER BY at
@@ -27,7 +28,10 @@ def main(arguments: dict[str, Any]) -> dict[str, float]:
     spark = session_of(Side.HEADRACE, arguments["bootstrap"], Path(arguments["folder"]))
 
     def run(topic: str) -> None:
-        rows = read_headrace(spark, topic, CLICKS_SCHEMA, watermark="1 minute").transform(PATTERN)
+        # The default of jobs: plain Spark, for which the other programs have smaller batches, is no peer here.
+        batch = pipeline_settings().rows_per_batch_max
+        rows = read_headrace(spark, topic, CLICKS_SCHEMA, watermark="1 minute", rows_per_batch=batch)
+        rows = rows.transform(PATTERN)
         drain_headrace(f"row-pattern-{topic}", rows, output_mode="append")
 
     run(CLICKS + WARM_UP)

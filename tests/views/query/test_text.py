@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.conditions.expression import Call, Column, Expression, Literal
+from headrace.conditions.text import NODES_MAX, TEXT_CHARS_MAX
 from headrace.views.errors import BadView
-from headrace.views.query.expression import Call, Column, Expression, Literal
-from headrace.views.query.text import NODES_MAX, TEXT_CHARS_MAX, condition, parse
+from headrace.views.query.text import condition, parse
 from headrace.views.selection import ROWS_MAX, Selection
 from tests.views.query.conditions import COLUMNS, CONDITION, KEY
 

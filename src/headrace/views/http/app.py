@@ -13,6 +13,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 
+from headrace.conditions.text import TEXT_CHARS_MAX
 from headrace.durations import parse_duration_ms
 from headrace.errors import HeadraceError
 from headrace.http_docs_page import add_docs_page
@@ -38,7 +39,6 @@ from headrace.views.http.bounds import Bounded, Load
 from headrace.views.http.events import SEND_S_MAX, EventStream, events
 from headrace.views.http.pool import ReaderPool, UnknownView
 from headrace.views.query.kinds import Kind, kind_of
-from headrace.views.query.text import TEXT_CHARS_MAX
 from headrace.views.selection import PAGE_ROWS, ROWS_MAX
 from headrace.views.view import ViewReader
 

@@ -1,7 +1,7 @@
 """Selections as text, as SQL of a database, and evaluated in Python.
 
-expression  a condition as a tree
-text     "WHERE city = 'Oslo'" as a Selection
+literals  values of programs in conditions
+text      "WHERE city = 'Oslo'" as a Selection
 kinds    what a column holds, from its declared type
 sql      a Selection as SQL of SQLite, PostgreSQL and DuckDB
 rows     a Selection of rows in memory

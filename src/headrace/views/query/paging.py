@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.conditions.expression import Call, Column, Expression, Literal, Value, written
 from headrace.views.definition import Row
 from headrace.views.errors import BadView
-from headrace.views.query.expression import Call, Column, Expression, Literal, Value, written
 from headrace.views.selection import Selection
 
 TOKEN_CHARS_MAX = 100_000

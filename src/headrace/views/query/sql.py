@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from headrace.conditions.expression import Call, Column, Expression, Literal, Value, quoted
 from headrace.views.errors import BadView
-from headrace.views.query.expression import Call, Column, Expression, Literal, Value, quoted
 from headrace.views.query.kinds import Kind
 from headrace.views.query.text import condition
 from headrace.views.selection import Selection

@@ -7,11 +7,12 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from headrace.conditions.expression import Call, Column, quoted, written
 from headrace.kafka.position import Position
 from headrace.views.definition import Definition, Row
 from headrace.views.errors import BadView, ViewUnavailable
-from headrace.views.query.expression import Call, Column, literal_of, quoted, written
 from headrace.views.query.kinds import Kind
+from headrace.views.query.literals import literal_of
 from headrace.views.query.sql import Dialect, rendered
 from headrace.views.reader import Reader
 from headrace.views.reading.fences import FENCES, position_in

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from headrace.conditions.expression import Call, Column, Literal, written
 from headrace.kafka.position import Position
 from headrace.pipeline.sinks.delta_fences import newest_fences
 from headrace.views.definition import Definition, Row
-from headrace.views.query.expression import Call, Column, Literal, literal_of, written
+from headrace.views.query.literals import literal_of
 from headrace.views.query.sql import DUCKDB, Sql, rendered
 from headrace.views.selection import Selection
 from headrace.views.store import Store

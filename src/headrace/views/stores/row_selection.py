@@ -8,8 +8,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from headrace.conditions.expression import Call, Column, Literal, Value
 from headrace.views.errors import BadView
-from headrace.views.query.expression import Call, Column, Literal, Value
 from headrace.views.query.kinds import Kind
 from headrace.views.query.sql import DUCKDB, rendered
 from headrace.views.query.text import condition

@@ -5,9 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from headrace.views.errors import BadView
-from headrace.views.query.expression import Call, Column, Literal, Value, literal_of, written
-from headrace.views.query.text import condition
+from headrace.conditions.expression import Call, Column, Literal, Value, written
+from headrace.conditions.text import ConditionParser
 
 
 @pytest.mark.parametrize(
@@ -15,7 +14,7 @@ from headrace.views.query.text import condition
     ["it's", "", True, False, 0, -7, 2**63 - 1, -(2**63), 0.5, -1e300, Decimal("0.10"), b"\x00\xff", b""],
 )
 def test_written_value_is_parsed_as_the_same_value(value: Value) -> None:
-    tree = condition(written(Call("=", (Column('a"b'), Literal(value)))))
+    tree = ConditionParser(written(Call("=", (Column('a"b'), Literal(value))))).tree()
     assert isinstance(tree, Call)
     column, literal = tree.arguments
     assert column == Column('a"b')
@@ -27,9 +26,3 @@ def test_written_value_is_parsed_as_the_same_value(value: Value) -> None:
 def test_times_are_written_as_text() -> None:
     assert written(Literal(date(2026, 11, 18))) == "'2026-11-18'"
     assert written(Literal(datetime(2026, 11, 18, 6, 30, tzinfo=UTC))) == "'2026-11-18T06:30:00+00:00'"
-
-
-@pytest.mark.parametrize("value", [None, [1], {"a": 1}, float("nan"), Decimal("Infinity"), object()])
-def test_value_that_cannot_be_compared_is_rejected(value: object) -> None:
-    with pytest.raises(BadView, match="column city can't be compared"):
-        literal_of("city", value)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeAlias
 
 from msgspec import Struct
-
-from headrace.views.errors import BadView
 
 Value: TypeAlias = str | int | float | bool | bytes | Decimal | datetime | date
 
@@ -43,18 +40,8 @@ class Call(Struct, frozen=True):
 Expression: TypeAlias = Column | Literal | Call
 
 
-def literal_of(column: str, value: object) -> Literal:
-    """A value from a program, which may be anything."""
-    is_finite = not isinstance(value, float | Decimal) or math.isfinite(value)
-    if not isinstance(value, str | int | float | bytes | Decimal | date) or not is_finite:
-        raise BadView(
-            f"column {column} can't be compared with {value!r}", hint="give text, a number, a truth or a time"
-        )
-    return Literal(value)
-
-
 def written(node: Expression) -> str:
-    """The text that `query.text` parses as the same tree."""
+    """The text that `text` parses as the same tree."""
     match node:
         case Column(name):
             return quoted(name)
