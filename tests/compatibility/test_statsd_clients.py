@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datadog.dogstatsd import DogStatsd
+from datadog.dogstatsd.base import DogStatsd
 
 from headrace.edges.overload import Intake
 from headrace.edges.settings import EdgeSettings

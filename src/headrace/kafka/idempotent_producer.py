@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from headrace.kafka.bulk_producer import IN_FLIGHT_MAX, RETRY_S
+from headrace.kafka.bulk_producer import IN_FLIGHT_MAX, RETRY_S, check_code
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.connection import Connection
 from headrace.kafka.errors import RequestFailed
@@ -193,7 +193,7 @@ class IdempotentProducer(Generic[Origin]):
         address = next(iter(self._leaders.values()))
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
         found = self._connection(address).request(request, InitProducerIdResponse, version=_INIT)
-        self._check(found.error_code)
+        check_code(found.error_code, f"writing to {self._topic}")
         return found.producer_id, found.producer_epoch
 
     def _find_leaders(self) -> None:
@@ -203,10 +203,10 @@ class IdempotentProducer(Generic[Origin]):
         with self._any_broker() as broker:
             found = broker.request(request, MetadataResponse, version=_METADATA)
         described = found.topics[0]
-        self._check(described.error_code)
+        check_code(described.error_code, f"writing to {self._topic}")
         brokers = {broker.node_id: (broker.host, broker.port) for broker in found.brokers}
         for each in described.partitions:
-            self._check(each.error_code)
+            check_code(each.error_code, f"writing to {self._topic}")
             self._leaders[each.partition_index] = brokers[each.leader_id]
 
     def _any_broker(self) -> Connection:
@@ -218,11 +218,6 @@ class IdempotentProducer(Generic[Origin]):
                 if number == len(self._bootstrap):
                     raise
         raise AssertionError("a cluster has brokers")
-
-    def _check(self, code: int) -> None:
-        if code != ErrorCode.NONE:
-            name = ErrorCode(code).name if code in set(ErrorCode) else str(code)
-            raise RequestFailed(f"writing to {self._topic}: {name}", hint="is the broker running?", code=code)
 
     def _retried(self, attempt: Callable[[], Any]) -> Any:
         """Until it succeeds, or the broker did not respond, or not well, for the time-out."""

@@ -40,6 +40,10 @@ def without_privileges() -> Iterator[None]:
         os.seteuid(0)
 
 
+def headers_of(message: Any) -> dict[str, bytes]:
+    return dict(message.headers() or [])
+
+
 @dataclass
 class Logs:
     """A folder of logs, and runs of an edge that follows them to a topic."""
@@ -84,9 +88,9 @@ class Logs:
     def values(self) -> list[str]:
         return [value.decode() for value in values_in(self.bootstrap, self.topic)]
 
-    def headers(self) -> list[dict[str, bytes | None]]:
+    def headers(self) -> list[dict[str, bytes]]:
         messages = read_committed(Cluster(self.bootstrap, timeout_s=30), self.topic)
-        return [dict(message.headers() or []) for message in messages]
+        return [headers_of(message) for message in messages]
 
 
 @dataclass

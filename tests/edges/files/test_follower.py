@@ -9,7 +9,7 @@ import pytest
 from headrace.edges.files.parsing import parser_of
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.committed import read_committed
-from tests.edges.files.conftest import Logs
+from tests.edges.files.conftest import Logs, headers_of
 
 LONG = "x" * 120
 """Long enough that ten lines are a mark."""
@@ -223,10 +223,10 @@ def test_line_that_does_not_parse_is_a_dead_letter_with_its_place(logs: Logs) ->
         assert running.follower.lost()["not parsed"] == 1
     assert logs.values == ['{"a": 1}']
     (letter,) = read_committed(Cluster(logs.bootstrap, timeout_s=30), f"dlq.{logs.topic}")
-    headers = dict(letter.headers() or [])
+    headers = headers_of(letter)
     assert letter.value() == b"not json"
     assert headers["offset"] == b"9"
-    assert (headers["__dlq.errors.message"] or b"").startswith(b"not a JSON object")
+    assert headers["__dlq.errors.message"].startswith(b"not a JSON object")
 
 
 def test_many_files_need_few_open_ones(logs: Logs) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DateType, StructField, StructType, TimestampType
 
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.columns import check_event_time, check_watermark
 
 
 def test_event_time_has_to_be_a_timestamp() -> None:
-    schema = StructType.fromDDL("at TIMESTAMP, day DATE")
+    schema = StructType([StructField("at", TimestampType()), StructField("day", DateType())])
     check_event_time(schema, "at")
     with pytest.raises(BadSource, match="the event time day is of type date"):
         check_event_time(schema, "day")

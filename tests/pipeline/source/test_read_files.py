@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from headrace.pipeline import Job, JobFailed, RunningJob, launch, points, read_files
+from headrace.pipeline import Job, JobFailed, RunningJob, launch, read_files
 from headrace.pipeline.errors import BadJob, BadSource
 from headrace.pipeline.graph import plan
 from headrace.pipeline.launch import Launch
@@ -155,7 +155,12 @@ def test_bad_row_is_a_dead_letter_with_file_line_and_reason(
 
 @pytest.mark.parametrize("point", ["before-write", "before-letters", "after-write"])
 def test_each_row_is_written_once_although_a_batch_is_aborted_and_files_arrive_meanwhile(
-    spark: SparkSession, bootstrap: str, name: str, folder: Path, tmp_path: Path, point: points.Point
+    spark: SparkSession,
+    bootstrap: str,
+    name: str,
+    folder: Path,
+    tmp_path: Path,
+    point: Literal["before-write", "before-letters", "after-write"],
 ) -> None:
     journal = Journal(tmp_path / "journal.db")
 
