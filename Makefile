@@ -28,7 +28,7 @@ help:
 	@echo "make bench-cdc       measure captures of PostgreSQL, COPY and Debezium"
 	@echo "make bench-search    measure stored queries, a loop over them and Lucene's monitor"
 	@echo "make bench-rpc       measure answers to questions, Storm and Spark"
-	@echo "make bench-edges     measure HTTP, streams, StatsD and ZeroMQ, a bare FastAPI route, statsd of npm and a bare loop"
+	@echo "make bench-edges     measure HTTP, standard input, streams, StatsD, ZeroMQ and webhooks beside their peers"
 	@echo "make docs            build the documentation site into site/; ARGS=serve shows it at http://127.0.0.1:8000"
 	@echo "make docs-reference  generate the settings and command reference pages from the code"
 	@echo "make format          format the code"

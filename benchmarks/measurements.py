@@ -21,6 +21,7 @@ class Side(StrEnum):
     LUCENE = "lucene"
     STORM = "storm"
     STATSD = "statsd"  # the reference implementation, from npm
+    KCAT = "kcat"
     FASTAPI = "fastapi"  # a bare route that produces with confluent-kafka
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
@@ -38,6 +39,7 @@ SIDE_NAMES = {
     Side.LUCENE: "Lucene's monitor",
     Side.STORM: "Apache Storm",
     Side.STATSD: "statsd (npm)",
+    Side.KCAT: "kcat",
     Side.FASTAPI: "bare FastAPI route",
     Side.BARE: "bare",
 }

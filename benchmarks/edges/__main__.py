@@ -1,4 +1,4 @@
-"""Compare HTTP with a bare FastAPI route, measure streams, and compare StatsD with its reference implementation."""
+"""Compare HTTP with a bare FastAPI route, standard input with kcat, and StatsD with npm's; measure streams."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from benchmarks.edges.bench import FULL, QUICK, Bench, Subject
 from benchmarks.edges.subjects.direct import Direct
 from benchmarks.edges.subjects.produce import Produce
 from benchmarks.edges.subjects.statsd import Statsd
+from benchmarks.edges.subjects.stdin import Stdin
 from benchmarks.edges.subjects.streams import Streams
 from benchmarks.edges.subjects.webhooks_out import WebhooksOut
 
-SUBJECTS: tuple[type[Subject], ...] = (Produce, Streams, Statsd, Direct, WebhooksOut)
+SUBJECTS: tuple[type[Subject], ...] = (Produce, Stdin, Streams, Statsd, Direct, WebhooksOut)
 
 
 if __name__ == "__main__":
     run_command(
-        about="Compare HTTP with a bare FastAPI route, measure streams, and compare StatsD with npm's statsd.",
+        about="Compare HTTP with a bare FastAPI route, standard input with kcat, StatsD with npm's; measure streams.",
         name="edges",
         subjects=SUBJECTS,
         rows_example="stream-*",

@@ -27,6 +27,7 @@ class Sizes:
     """That are written while a stream is read."""
     stream_events: int
     subscribers: int
+    stdin_lines: int
     flood_s: float
     """How long StatsD packets are sent at each rate."""
     rates: tuple[int, int]
@@ -47,6 +48,7 @@ FULL = Sizes(
     events_per_s=1_000,
     stream_events=20_000,
     subscribers=5_000,
+    stdin_lines=5_000_000,
     flood_s=3.0,
     rates=(5_000, 600_000),
     steps=8,
@@ -60,6 +62,7 @@ QUICK = Sizes(
     events_per_s=200,
     stream_events=200,
     subscribers=100,
+    stdin_lines=50_000,
     flood_s=0.2,
     rates=(1_000, 50_000),
     steps=1,

@@ -26,7 +26,7 @@ from tests.docs.snippets import Block, Command, Directive, matches, read_blocks,
 COMMAND_TIMEOUT_S = 600
 # Housekeeping of a page's broker runs within seconds; after this time it has failed.
 EVENTUALLY_TIMEOUT_S = 90
-# Of the broker, its metrics, the gateway, receivers of webhooks and feeds on the pages: they may be in use on this machine.
+# Of the broker, its metrics, the gateway, receivers of webhooks and feeds on the pages, which may be in use here.
 PORTS_IN_TEXT = ("9092", "9404", "8082", "8099", "5007", "5008", "5555", "5556", "5560")
 # Python that uses the default address of a broker.
 USES_DEFAULT_BROKER = re.compile(r"\b(?:session|read_topic|(?:Async)?Queue)\(")

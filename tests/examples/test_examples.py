@@ -118,6 +118,12 @@ SHOWS: dict[str, list[str]] = {
         "  DuckDB: Rome 100 orders for 1485.0",
         "  Spark:  100 orders of 20 and more",
     ],
+    "web_server_log.py": [
+        "2026-11-18T08:46  2 errors",
+        "2026-11-18T08:47  7 errors",
+        "2026-11-18T08:48  0 errors",
+        "61 lines, 1 not parsed; events: 61 received, 61 delivered",
+    ],
     "plain_spark.py": [
         (
             "a replay of the same batch, as after a crash:\n  table: 3 orders\n"

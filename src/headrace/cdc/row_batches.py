@@ -26,9 +26,9 @@ LENGTHS_MAX = 1 << 14
 
 def binary_array(values: Sequence[bytes]) -> pa.BinaryArray:
     """`pa.array` would import pandas, which takes 40 MB of memory."""
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum([len(value) for value in values], out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([len(value) for value in values], out=ends[1:])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.binary(), len(values), buffers)
 
 
@@ -66,7 +66,7 @@ def number_column(numbers: np.ndarray[Any, Any]) -> pa.BinaryArray:
 def _values(column: pa.BinaryArray) -> list[bytes]:
     """Arrow's own `to_pylist` takes several times as long."""
     data = column.buffers()[2].to_pybytes()
-    return [data[begin:end] for begin, end in itertools.pairwise(_offsets(column).tolist())]
+    return [data[begin:end] for begin, end in itertools.pairwise(offsets(column).tolist())]
 
 
 def encoded(layout: Layout, columns: Columns) -> pa.Buffer:
@@ -75,14 +75,14 @@ def encoded(layout: Layout, columns: Columns) -> pa.Buffer:
     count = len(columns[0])
     key_lengths = _lengths(layout.key, key_columns, count)
     value_lengths = _lengths(layout.value, columns, count)
-    offset_varints, key_varints = _varints(np.arange(count)), _varints(key_lengths)
-    value_varints = _varints(value_lengths)
+    offset_varints, key_varints = varints(np.arange(count)), varints(key_lengths)
+    value_varints = varints(value_lengths)
     # Attributes, the difference of the timestamp, and the number of headers are a zero byte each.
     lengths = key_lengths + value_lengths + 3
-    for varints in (offset_varints, key_varints, value_varints):
-        lengths += np.diff(_offsets(varints))
+    for each in (offset_varints, key_varints, value_varints):
+        lengths += np.diff(offsets(each))
     joined = pc.binary_join_element_wise(
-        _varints(lengths),
+        varints(lengths),
         scalar(b"\0\0"),
         offset_varints,
         key_varints,
@@ -92,7 +92,7 @@ def encoded(layout: Layout, columns: Columns) -> pa.Buffer:
         scalar(b"\0"),
         _EMPTY,
     )
-    begin, end = _offsets(joined)[[0, -1]].tolist()
+    begin, end = offsets(joined)[[0, -1]].tolist()
     return joined.buffers()[2].slice(begin, end - begin)
 
 
@@ -110,11 +110,11 @@ def _pieces(texts: Sequence[bytes], columns: Columns) -> Iterator[Any]:
 def _lengths(texts: Sequence[bytes], columns: Columns, count: int) -> np.ndarray[Any, Any]:
     total = np.full(count, sum(map(len, texts)), np.int64)
     for column in columns:
-        total += np.diff(_offsets(column))
+        total += np.diff(offsets(column))
     return total
 
 
-def _offsets(column: pa.BinaryArray) -> np.ndarray[Any, Any]:
+def offsets(column: pa.BinaryArray) -> np.ndarray[Any, Any]:
     """Where each value begins in the buffer of the column, and where the last one ends."""
     return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
 
@@ -123,18 +123,18 @@ def integers(numbers: np.ndarray[Any, Any]) -> pa.Int64Array:
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _varints(numbers: np.ndarray[Any, Any]) -> pa.BinaryArray:
+def varints(numbers: np.ndarray[Any, Any]) -> pa.BinaryArray:
     if numbers.max() < LENGTHS_MAX:
         return _varint_table().take(integers(numbers))
-    return binary_array([_varint(number) for number in numbers.tolist()])
+    return binary_array([varint(number) for number in numbers.tolist()])
 
 
 @functools.cache
 def _varint_table() -> pa.BinaryArray:
-    return binary_array([_varint(number) for number in range(LENGTHS_MAX)])
+    return binary_array([varint(number) for number in range(LENGTHS_MAX)])
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     left = number << 1  # zigzag
     encoded = bytearray()
     while left > 0x7F:
@@ -146,13 +146,13 @@ def _varint(number: int) -> bytes:
 
 def murmur2(keys: pa.BinaryArray) -> np.ndarray[Any, Any]:
     """The hash of each key, by which Kafka's clients choose a partition. Keys of one length are hashed together."""
-    offsets = _offsets(keys)
+    begins = offsets(keys)
     data = np.frombuffer(keys.buffers()[2], np.uint8)
-    lengths = np.diff(offsets)
+    lengths = np.diff(begins)
     hashes = np.zeros(len(keys), np.uint32)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
-        hashes[rows] = _murmur2_of(data[offsets[rows][:, None] + np.arange(length)], length)
+        hashes[rows] = _murmur2_of(data[begins[rows][:, None] + np.arange(length)], length)
     return hashes
 
 

@@ -149,13 +149,13 @@ class BulkProducer:
         found = self._connection(self._bootstrap).request(
             request, FindCoordinatorResponse, version=_FIND_COORDINATOR
         )
-        _check(found.error_code, "finding the coordinator of transactions")
+        check_code(found.error_code, "finding the coordinator of transactions")
         return found.host, found.port
 
     def _coordinated(self, request: Any, response: type[Any], version: int, doing: str) -> Any:
         def attempt() -> Any:
             found = self._connection(self._coordinator).request(request, response, version=version)
-            _check(found.error_code, doing)
+            check_code(found.error_code, doing)
             return found
 
         return self._retried(attempt)
@@ -169,23 +169,23 @@ class BulkProducer:
         )
         found = self._connection(self._coordinator).request(request, AddPartitionsToTxnResponse, version=_ADD)
         for each in found.results_by_topic_v3_and_below:
-            _check(each.results_by_partition[0].partition_error_code, f"writing to {topic}")
+            check_code(each.results_by_partition[0].partition_error_code, f"writing to {topic}")
 
     def _find_leaders(self, topic: str) -> int:
         request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False)
         found = self._connection(self._bootstrap).request(request, MetadataResponse, version=_METADATA)
         described = found.topics[0]
-        _check(described.error_code, f"writing to {topic}")
+        check_code(described.error_code, f"writing to {topic}")
         brokers = {broker.node_id: (broker.host, broker.port) for broker in found.brokers}
         for each in described.partitions:
-            _check(each.error_code, f"writing to {topic}")
+            check_code(each.error_code, f"writing to {topic}")
             self._leaders[topic, each.partition_index] = brokers[each.leader_id]
         return len(described.partitions)
 
     def _acknowledge(self) -> None:
         leader, correlation_id, topic = self._in_flight.popleft()
         found = leader.receive(correlation_id, ProduceResponse, version=_PRODUCE)
-        _check(found.responses[0].partition_responses[0].error_code, f"writing to {topic}")
+        check_code(found.responses[0].partition_responses[0].error_code, f"writing to {topic}")
 
     def _retried(self, attempt: Callable[[], Any]) -> Any:
         deadline_s = time.monotonic() + self._timeout_s
@@ -198,7 +198,7 @@ class BulkProducer:
             time.sleep(RETRY_S)
 
 
-def _check(code: int, doing: str) -> None:
+def check_code(code: int, doing: str) -> None:
     if code != ErrorCode.NONE:
         name = ErrorCode(code).name if code in set(ErrorCode) else str(code)
         raise RequestFailed(f"{doing}: {name}", hint="is the broker running?", code=code)

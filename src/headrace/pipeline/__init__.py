@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from headrace.pipeline.run.launched import wait_for_jobs
     from headrace.pipeline.run.supervisor import RunningJob
     from headrace.pipeline.sinks.spark_formats import register_formats
+    from headrace.pipeline.source.files_spec import FileFormat
     from headrace.pipeline.source.positions import Position
+    from headrace.pipeline.source.read_files import read_files
     from headrace.pipeline.source.read_topic import KeyFormat, Pattern, read_topic
     from headrace.pipeline.source.spec import Format
     from headrace.pipeline.spark.session import connector_jars, session
@@ -42,7 +44,9 @@ else:
             "run.launched": ("wait_for_jobs",),
             "run.supervisor": ("RunningJob",),
             "sinks.spark_formats": ("register_formats",),
+            "source.files_spec": ("FileFormat",),
             "source.positions": ("Position",),
+            "source.read_files": ("read_files",),
             "source.read_topic": ("KeyFormat", "Pattern", "read_topic"),
             "source.spec": ("Format",),
             "spark.session": ("connector_jars", "session"),
@@ -54,6 +58,7 @@ __all__ = [
     "BadSink",
     "BadSource",
     "Fence",
+    "FileFormat",
     "Format",
     "Job",
     "JobFailed",
@@ -67,6 +72,7 @@ __all__ = [
     "SinkUnavailable",
     "answers",
     "connector_jars",
+    "read_files",
     "read_topic",
     "register_formats",
     "session",

@@ -125,7 +125,10 @@ class Checkpoint:
             text = (self.folder / "sources" / str(source) / "0").read_text()
         except FileNotFoundError:
             return NO_OFFSET
-        # The source writes a zero byte first, to distinguish its first version from the second.
+        # The source writes a zero byte first, to distinguish its first version from the second. A source of files has
+        # a log of files there.
+        if not text.startswith("\0"):
+            return NO_OFFSET
         version, _, offsets = text.lstrip("\0").partition("\n")
         return offsets.strip() if version.startswith("v") else NO_OFFSET
 

@@ -142,7 +142,12 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
     folder = Registry(data_dir()).folder(job.name)
     checkpoint = Checkpoint(_checkpoint_folder(job, folder))
     letters = DeadLetters(
-        job.name, plan.sources, spark=rows.sparkSession, bootstrap=bootstrap, topic=job.dead_letters
+        job.name,
+        plan.sources,
+        spark=rows.sparkSession,
+        bootstrap=bootstrap,
+        topic=job.dead_letters,
+        checkpoint=checkpoint.folder,
     )
     late_rows = LateRows(letters, plan.marks, checkpoint=checkpoint.folder)
     _check_plan(job, plan, late_rows)
@@ -293,10 +298,7 @@ def _record(job: Job, plan: Plan, output_mode: str) -> RecordedJob:
 
 def _dead_letter_topics(plan: Plan, own: str) -> tuple[str, ...]:
     """The topics of bad records and late rows."""
-    topics = [
-        source.spec.dead_letters or own
-        for source in plan.sources
-        if source.spec is not None and source.spec.can_have_bad
-    ]
+    specs = [source.spec or source.files for source in plan.sources]
+    topics = [spec.dead_letters or own for spec in specs if spec is not None and spec.can_have_bad]
     topics += [mark.late_topic or own for mark in plan.marks if mark.late_topic is not None]
     return tuple(dict.fromkeys(topics))

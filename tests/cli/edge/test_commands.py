@@ -7,4 +7,4 @@ from tests.cli.conftest import Headrace
 
 def test_help_lists_every_edge(headrace: Headrace) -> None:
     out = headrace("edge", "--help").out
-    assert all(f" {each} " in out for each in ("statsd", "tcp", "multicast", "zeromq", "nng"))
+    assert all(f" {each} " in out for each in ("files", "statsd", "tcp", "multicast", "zeromq", "nng"))

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.events.partitioner import partition_of
 from headrace.testing.failing_filesystem import FailingFileSystem
 from tests.cli.conftest import COMMAND, Headrace, started
 from tests.faults.faulty_broker import broker_on
@@ -33,6 +35,18 @@ def test_key_is_before_the_separator(headrace: Headrace, topic: str) -> None:
 
     records = {each["key"]: each["value"] for each in records_of(headrace, topic)}
     assert records == {"k1": "v1", "k2": "v::2"}
+
+
+def test_key_goes_to_the_partition_that_a_java_client_chooses(
+    headrace: Headrace, admin: AdminClient, name: str
+) -> None:
+    admin.create_topics([NewTopic(name, num_partitions=7)])[name].result()
+    keys = [f"key {number}" for number in range(100)]
+
+    headrace("produce", name, "--key-separator", ":", stdin="".join(f"{key}:v\n" for key in keys))
+
+    found = {each["key"]: each["partition"] for each in records_of(headrace, name)}
+    assert found == {key: partition_of(key.encode(), 7) for key in keys}
 
 
 def test_bad_line_is_named_and_nothing_after_it_sent(headrace: Headrace, topic: str) -> None:
@@ -150,7 +164,7 @@ def test_full_disk_is_reported_with_the_error_of_the_broker(tmp_path: Path) -> N
         subprocess.run(command, input="first\n", text=True, check=True, capture_output=True)
         files.fail("write", "*/full-0/*.log", error_number=errno.ENOSPC, times=None)
         # More than the client queues: the rest of the input is not read.
-        done = subprocess.run(command, input="x\n" * 150_000, text=True, check=False, capture_output=True)
+        done = subprocess.run(command, input="x\n" * 2_000_000, text=True, check=False, capture_output=True)
 
     assert done.returncode == 1
     assert done.stderr.startswith("not delivered: Broker: Disk error ")

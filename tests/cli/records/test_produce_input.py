@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.cli.records import produce_input
-from headrace.cli.records.produce_input import BadLine, InputRecord, LineRules, read_chunks, read_lines
+from headrace.cli.records.produce_input import BadLine, Block, LineRules, read_chunks, read_lines
 
 PLAIN: dict[str, Any] = {"is_json": False, "key": None, "key_separator": None, "empty_is_tombstone": False}
 Pair = tuple[bytes | None, bytes | None]
@@ -19,10 +20,10 @@ Pair = tuple[bytes | None, bytes | None]
 
 def lines_of(text: bytes, **rules: Any) -> list[Pair | tuple[int, str]]:
     """Key and value of each record, or number and reason of a bad line."""
-    return [
-        (each.key, each.value) if isinstance(each, InputRecord) else (each.number, each.reason)
-        for each in read_lines(io.BytesIO(text), LineRules(**{**PLAIN, **rules}))
-    ]
+    found: list[Pair | tuple[int, str]] = []
+    for each in read_lines(io.BytesIO(text), LineRules(**{**PLAIN, **rules})):
+        found += each.records if isinstance(each, Block) else [(each.number, each.reason)]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_line_longer_than_a_record_can_be_ends_the_input(monkeypatch: pytest.Mon
 def test_bytes_are_one_record_or_one_for_each_chunk(chunk_bytes: int | None, values: list[bytes]) -> None:
     read = list(read_chunks(io.BytesIO(b"aaaa\nbbb\r\n"), chunk_bytes, key=b"k"))
 
-    assert read == [InputRecord(key=b"k", value=each, input_bytes=len(each)) for each in values]
+    assert read == [Block(records=[(b"k", each)], input_bytes=len(each)) for each in values]
 
 
 def test_input_too_large_for_one_record_needs_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +104,45 @@ def test_input_too_large_for_one_record_needs_chunks(monkeypatch: pytest.MonkeyP
     assert "give --chunk-bytes" in bad.reason
 
 
-@given(st.binary())
-def test_size_of_the_input_is_the_sum_over_its_lines(text: bytes) -> None:
-    read = read_lines(io.BytesIO(text), LineRules(**PLAIN))
+@given(st.binary(), st.booleans())
+def test_size_of_the_input_is_the_sum_over_its_blocks(text: bytes, is_json: bool) -> None:
+    read = read_lines(io.BytesIO(text), LineRules(**{**PLAIN, "is_json": is_json}))
 
-    assert sum(each.input_bytes for each in read) == len(text)
+    assert sum(each.input_bytes for each in read if isinstance(each, Block)) == len(text)
+
+
+@given(
+    st.lists(st.sampled_from([b"\n", b"\r\n", b"\r", b"a", b"k:v", b":"])).map(b"".join), st.integers(1, 7)
+)
+def test_records_are_the_same_whatever_the_size_of_a_block(text: bytes, block_bytes: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(produce_input, "BLOCK_BYTES", block_bytes)
+        plain, keyed = lines_of(text), lines_of(text, key_separator=b":")
+
+    assert (plain, keyed) == (lines_of(text), lines_of(text, key_separator=b":"))
+    lines = text.removesuffix(b"\n").split(b"\n") if text else []
+    assert plain == [(None, line.removesuffix(b"\r")) for line in lines]
+
+
+JSON_CHARACTERS = '[]{},:"0123456789.eE+-truefalsn\\u \t\ufeff\ud800'
+
+
+@given(st.binary() | st.text(JSON_CHARACTERS).map(lambda text: text.encode(errors="surrogatepass")))
+def test_line_is_json_exactly_if_python_parses_it(line: bytes) -> None:
+    line = line.replace(b"\n", b"").removesuffix(b"\r")
+    try:
+        produce_input._check_json_slowly(line)
+    except ValueError as error:
+        expected: list[Any] = [(1, str(error))]
+    else:
+        expected = [(None, line)]
+    assert lines_of(line + b"\n", is_json=True) == expected
+
+
+def test_line_that_has_arrived_is_read_without_waiting_for_more() -> None:
+    read_end, write_end = os.pipe()
+    with open(read_end, "rb") as stream, open(write_end, "wb", buffering=0) as sender:
+        blocks = read_lines(stream, LineRules(**PLAIN))
+        for line in (b"first", b"second"):
+            sender.write(line + b"\n")
+            assert next(blocks) == Block(records=[(None, line)], input_bytes=len(line) + 1)

@@ -27,12 +27,18 @@ def found(
 
 
 def start(
-    what: Found, *, is_stateful: bool = False, deleted: tuple[str, ...] = (), is_rebuild: bool = False
+    what: Found,
+    *,
+    is_stateful: bool = False,
+    reads_files: bool = False,
+    deleted: tuple[str, ...] = (),
+    is_rebuild: bool = False,
 ) -> Decision:
     return decide(
         "j",
         what,
         is_stateful=is_stateful,
+        reads_files=reads_files,
         deleted=DeletedCheckpoints(checkpoints=deleted),
         is_rebuild=is_rebuild,
     )
@@ -61,6 +67,11 @@ def test_job_without_state_is_restored_from_the_fence_when_its_checkpoint_is_los
 def test_job_with_state_must_be_rebuilt_when_its_checkpoint_is_lost() -> None:
     with pytest.raises(BadJob, match=r"(?s)state of its aggregates or joins.*--rebuild"):
         start(CHECKPOINT_LOST, is_stateful=True)
+
+
+def test_job_that_reads_files_must_be_rebuilt_when_its_checkpoint_is_lost() -> None:
+    with pytest.raises(BadJob, match=r"(?s)the list of the files that it has read.*--rebuild"):
+        start(CHECKPOINT_LOST, reads_files=True)
 
 
 @pytest.mark.parametrize("planned", [None, 3, 6])

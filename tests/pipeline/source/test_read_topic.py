@@ -19,7 +19,8 @@ from headrace.operators import BadOperator
 from headrace.pipeline import Pattern, read_topic
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.graph import plan
-from headrace.pipeline.source.read_topic import AHEAD, ANCIENT, bad_count, bad_records
+from headrace.pipeline.source.bad_counts import bad_count
+from headrace.pipeline.source.read_topic import AHEAD, ANCIENT, bad_records
 from headrace.pipeline.source.spec import SourceSpec
 from headrace.plan_names import EVENT_TIME
 from tests.compatibility.topic_contents import write

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from headrace.pipeline.source.reasons import Finding, reason
+from headrace.pipeline.source.reasons import Finding, file_reason, reason
 
 ROW = json.dumps(
     {"fields": [{"name": "at", "type": "timestamp"}, {"name": "tags", "type": {"type": "array"}}]}
@@ -86,3 +86,18 @@ def test_reason_of_a_value_that_is_no_change(
 )
 def test_reason_for_a_value_that_is_not_avro(format: str, content: bytes, words: str) -> None:
     assert words in reason_of(format, content)
+
+
+def test_reason_of_a_row_of_a_file_names_the_column_or_what_the_text_is_not() -> None:
+    schema = '{"fields": [{"name": "user", "type": "string"}, {"name": "visits", "type": "integer"}]}'
+
+    def of(text: str | None, *, misfits: tuple[str, ...] = (), missing: tuple[str, ...] = ()) -> str:
+        finding = Finding(is_unreadable=text is not None, missing=missing, misfits=misfits)
+        return file_reason("csv", schema, text, finding, ["ann", "x"])
+
+    assert of("ann,x", misfits=("visits",)) == "field visits: 'x' is not an INT"
+    assert of("ann") == "not CSV with the columns user, visits"
+    assert of(None, missing=("user",)) == "column user is missing"
+    assert "before 1970" in of(None)
+    unreadable = Finding(is_unreadable=True, missing=(), misfits=())
+    assert file_reason("json", schema, "{broken", unreadable, []).startswith("not JSON")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 from msgspec import Struct
@@ -16,31 +19,33 @@ from headrace.cli.arguments import parse_pairs, unescape
 from headrace.cli.command import Bootstrap, command_app, connect
 from headrace.cli.completion import complete_topics
 from headrace.cli.output import OutputFormat, note, progress_bar, result, show
+from headrace.cli.records.bulk_sender import BulkSender, bulk_is_possible
 from headrace.cli.records.produce_input import (
+    BLOCK_BYTES,
     RECORD_BYTES_MAX,
     BadLine,
+    Block,
     InputFormat,
-    InputRecord,
     LineRules,
     read_chunks,
     read_lines,
 )
+from headrace.cli.records.sender import DELIVERY_TIMEOUT_MS, Sender
 from headrace.errors import HeadraceError
+from headrace.kafka.errors import RequestFailed
 from headrace.names import nearest
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
-
     from headrace.kafka.cluster import Cluster
 
-# After this time a record that could not be delivered fails and is reported; the client's default of five minutes is
-# too long for a person at a prompt.
-DELIVERY_TIMEOUT_MS = 30_000
 # The retries of a request that the broker rejects, which take four seconds. The client's default bound is the
 # delivery timeout, after which it no longer reports the broker's error.
 RETRIES_MAX = 6
-# Failures beyond this number are only counted: the first ones show the reason.
-FAILURES_SHOWN_MAX = 5
+# The client's default.
+BATCH_BYTES_MAX = 1_000_000
+# The client's own bound of 100,000 records is less than a tenth of a second of short lines; the other is of bytes.
+QUEUED_RECORDS_MAX = 500_000
+QUEUED_KILOBYTES_MAX = 256 * 1024
 
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -122,7 +127,9 @@ def produce(
         key_separator=unescape(key_separator, option="--key-separator") if key_separator else None,
         empty_is_tombstone=tombstones,
     )
-    headers = [(name, value.encode()) for name, value in parse_pairs(header or (), option="--header").items()]
+    headers: list[tuple[str, str | bytes | None]] = [
+        (name, value.encode()) for name, value in parse_pairs(header or (), option="--header").items()
+    ]
 
     cluster = connect(bootstrap)
     if partition is not None and partition >= len(cluster.partitions(topic)):
@@ -142,20 +149,59 @@ def produce(
             retries=RETRIES_MAX,
             message_max_bytes=RECORD_BYTES_MAX,
             linger_ms=5,
+            # The broker rejects a batch as a whole: a record that is too large has to be alone in its own.
+            batch_size=_batch_bytes_max(cluster, topic),
+            queue_buffering_max_messages=QUEUED_RECORDS_MAX,
+            queue_buffering_max_kbytes=QUEUED_KILOBYTES_MAX,
+            # The same key goes to the same partition as with a Java client.
+            partitioner="murmur2_random",
             # A report for each record would cost a third of the time. What does not fail is delivered.
             delivery_report_only_error=True,
         )
     )
+    is_same_key = key_separator is None and not tombstones
     sender = Sender(
-        cluster, producer, topic, headers=headers, partition=-1 if partition is None else partition
+        cluster,
+        producer,
+        topic,
+        headers=headers,
+        partition=-1 if partition is None else partition,
+        bulk=functools.partial(
+            BulkSender,
+            cluster,
+            topic,
+            key=fixed_key,
+            headers=headers,
+            partition=partition,
+            codec=compression,
+            timeout_s=DELIVERY_TIMEOUT_MS / 1000,
+        )
+        if acks == "all" and is_same_key and bulk_is_possible(cluster)
+        else None,
     )
     label = file.name if file else ""
     with _open(file) as (stream, input_bytes), progress_bar(label, input_bytes) as on_progress:
         if format == "binary":
-            records = read_chunks(stream, chunk_bytes, key=fixed_key)
+            blocks = read_chunks(stream, chunk_bytes, key=fixed_key)
         else:
-            records = read_lines(stream, rules)
-        _send_all(sender, records, skip_bad=skip_bad, rate=rate, on_progress=on_progress, report=report)
+            blocks = read_lines(stream, rules)
+        _send_all(
+            sender,
+            blocks,
+            skip_bad=skip_bad,
+            rate=rate,
+            on_progress=on_progress,
+            has_more=functools.partial(_has_more, stream),
+            report=report,
+        )
+
+
+def _batch_bytes_max(cluster: Cluster, topic: str) -> int:
+    try:
+        limit = cluster.configs("topic", topic)["max.message.bytes"].value
+    except (RequestFailed, KeyError):  # the topic is new, and not every broker knows it yet
+        return BATCH_BYTES_MAX
+    return min(int(str(limit)), BATCH_BYTES_MAX)
 
 
 def _ensure_topic(cluster: Cluster, topic: str) -> None:
@@ -168,30 +214,31 @@ def _ensure_topic(cluster: Cluster, topic: str) -> None:
 
 def _send_all(
     sender: Sender,
-    records: Iterator[InputRecord | BadLine],
+    blocks: Iterator[Block | BadLine],
     *,
     skip_bad: bool,
     rate: float | None,
     on_progress: Callable[[int], None],
+    has_more: Callable[[], bool],
     report: OutputFormat,
 ) -> None:
     bad_lines = input_bytes = 0
     started_s = time.monotonic()
     try:
-        for number, record in enumerate(records):
-            if rate is not None:
-                sender.wait_until(started_s + number / rate)
-            if isinstance(record, InputRecord):
-                sender.send(record)
+        for block in blocks:
+            if isinstance(block, Block):
+                _send_block(sender, block, rate, started_s)
+                if not has_more():
+                    sender.settle()
+                input_bytes += block.input_bytes
+                on_progress(input_bytes)
             elif skip_bad:
                 bad_lines += 1
             else:
                 raise HeadraceError(
-                    f"line {record.number}: {record.reason}",
+                    f"line {block.number}: {block.reason}",
                     hint="nothing after it was sent; --skip-bad skips such lines",
                 )
-            input_bytes += record.input_bytes
-            on_progress(input_bytes)
     finally:
         # Also after an error, the records in flight are delivered and counted.
         sender.finish()
@@ -211,22 +258,13 @@ def _send_all(
         )
 
 
-def _why_read_only(cluster: Cluster, topic: str) -> str:
-    """Why the broker accepts no records; empty if it does not report it. Clients retry such an error like any transient
-    one, and in the end only report a timeout."""
-    from headrace.kafka.on_disk import read_only_reasons
-
-    try:
-        reasons = read_only_reasons(cluster.brokers()[0], topic, cluster.timeout_s)
-    except HeadraceError:
-        return ""
-    return next(
-        (
-            f"partition {partition} of {topic} is read-only: {reason}; repair its disk, then restart the broker"
-            for partition, reason in sorted(reasons.items())
-        ),
-        "",
-    )
+def _send_block(sender: Sender, block: Block, rate: float | None, started_s: float) -> None:
+    if rate is None:
+        sender.send_block(block)
+        return
+    for record in block.records:
+        sender.wait_until(started_s + sender.sent_count / rate)
+        sender.send([record])
 
 
 def _report(done: Produced, elapsed_s: float) -> str:
@@ -239,104 +277,12 @@ def _report(done: Produced, elapsed_s: float) -> str:
     return ", ".join(parts)
 
 
-class Sender:
-    """Sends records and counts those that were delivered and those that failed."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        producer: Producer,
-        topic: str,
-        *,
-        headers: list[tuple[str, bytes]],
-        partition: int,
-    ) -> None:
-        self.topic = topic
-        self.failed_count = 0
-        self._sent_count = 0
-        self._cluster = cluster
-        self._producer = producer
-        self._options: dict[str, Any] = {"headers": headers} if headers else {}
-        self._partition = partition
-        self._rejection: str | None = None
-
-    @property
-    def delivered_count(self) -> int:
-        """Once `finish` has returned."""
-        return self._sent_count - self.failed_count
-
-    def send(self, record: InputRecord) -> None:
-        """Send a record; raises if the broker rejects all records."""
-        from confluent_kafka import KafkaException
-
-        while True:
-            if self._rejection is not None:
-                raise HeadraceError(
-                    f"{self.topic} accepts no records: {self._rejection}",
-                    hint="the rest of the input was not read",
-                )
-            try:
-                self._producer.produce(
-                    self.topic, record.value, record.key, self._partition, self._on_failure, **self._options
-                )
-            except BufferError:
-                # The client's buffer is full: the broker is slower than the input.
-                self._producer.poll(0.1)
-            except KafkaException as error:
-                self._rejection = error.args[0].str()
-            else:
-                self._sent_count += 1
-                break
-        self._producer.poll(0)
-
-    def wait_until(self, moment_s: float) -> None:
-        while (left_s := moment_s - time.monotonic()) > 0:
-            self._producer.poll(left_s)
-
-    def finish(self) -> None:
-        """Wait until each record is delivered or has failed."""
-        deadline_s = time.monotonic() + DELIVERY_TIMEOUT_MS / 1000 + 5
-        while (left := self._producer.flush(0.2)) and time.monotonic() < deadline_s:
-            if self._rejection is not None:
-                self._producer.purge()
-        self.failed_count += left
-
-    def _on_failure(self, error: KafkaError | None, _message: Message) -> None:
-        assert error is not None
-        self.failed_count += 1
-        if self._rejection is not None:
-            return
-        reason = self._reason(error)
-        if not _is_about_the_record(error):
-            self._rejection = reason
-        if self.failed_count <= FAILURES_SHOWN_MAX:
-            note(f"not delivered: {reason}")
-
-    def _reason(self, error: KafkaError) -> str:
-        from confluent_kafka import KafkaError
-
-        is_vague = error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR)
-        return (is_vague and _why_read_only(self._cluster, self.topic)) or error.str()
-
-
-def _is_about_the_record(error: KafkaError) -> bool:
-    """Whether the error concerns only this record."""
-    from confluent_kafka import KafkaError
-
-    return error.code() in (
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.INVALID_MSG_SIZE,
-        KafkaError.INVALID_MSG,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,
-    )
-
-
 @contextlib.contextmanager
-def _open(file: Path | None) -> Iterator[tuple[BinaryIO, int | None]]:
+def _open(file: Path | None) -> Iterator[tuple[BufferedIOBase, int | None]]:
     """The input, and its size if that is known."""
     if file is None:
-        yield sys.stdin.buffer, None
+        _widen(sys.stdin.fileno())
+        yield cast("BufferedIOBase", sys.stdin.buffer), None
         return
     try:
         stream = file.open("rb")
@@ -346,3 +292,19 @@ def _open(file: Path | None) -> Iterator[tuple[BinaryIO, int | None]]:
         ) from error
     with stream:
         yield stream, file.stat().st_size
+
+
+def _widen(descriptor: int) -> None:
+    """Let a pipe hold a whole block, where the system can: Linux gives 64 KiB by default."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, BLOCK_BYTES)
+
+
+def _has_more(stream: BufferedIOBase) -> bool:
+    """Whether there is input, or its end, without a wait."""
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):  # the system can do that with sockets only
+        return False

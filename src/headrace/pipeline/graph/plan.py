@@ -20,6 +20,7 @@ from headrace.errors import HeadraceError
 from headrace.files import replace_json
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.source import heartbeats
+from headrace.pipeline.source.files_spec import FILES_OPTION, FilesSpec
 from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
 from headrace.plan_names import MERGE_ALIAS, OPERATOR_ALIAS, WATERMARK_DELAY, OperatorMark
 
@@ -140,13 +141,16 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class SourceStep(Struct, frozen=True, kw_only=True):
-    """A source in the plan; `spec` is set if `read_topic` created the source."""
+    """A source in the plan; `spec` is set if `read_topic` created the source, `files` if `read_files` did."""
 
     description: str
     reads: tuple[str, ...]
     spec: SourceSpec | None
     span: tuple[str, str] | None = None
     """start and end offsets of a bounded source, in Spark's notation"""
+    files: FilesSpec | None = None
+    found_files: tuple[str, ...] = ()
+    """the addresses of the files of a bounded source"""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -415,7 +419,20 @@ def _options(node: Any) -> dict[str, str]:
         return dict(node.options().asCaseSensitiveMap())
     if kind == "LogicalRelation" and node.relation().getClass().getSimpleName() == "KafkaRelation":
         return _kafka_relation_options(node.relation())
+    if kind == "LogicalRelation" and _is_of_files(node):
+        return _files_option(node.relation().options())
+    if kind == "StreamingRelation":
+        return _files_option(node.dataSource().options())
     return {}
+
+
+def _is_of_files(node: Any) -> bool:
+    return str(node.relation().getClass().getSimpleName()) == "HadoopFsRelation"
+
+
+def _files_option(options: Any) -> dict[str, str]:
+    """Of a Scala map."""
+    return {FILES_OPTION: str(options.apply(FILES_OPTION))} if options.contains(FILES_OPTION) else {}
 
 
 def _kafka_relation_options(relation: Any) -> dict[str, str]:
@@ -430,6 +447,8 @@ def _source(node: Any) -> SourceStep:
     options = {name.lower(): text for name, text in _options(node).items()}
     option = options.get(SOURCE_OPTION)
     spec = SourceSpec.from_option(option) if option is not None else None
+    if FILES_OPTION in options:
+        return _files_source(node, FilesSpec.from_option(options[FILES_OPTION]))
     if _format(node) == heartbeats.FORMAT:
         return SourceStep(description="beats of a source that may be idle", reads=(), spec=None)
     reads = _reads(options, spec) or (_format(node) or _plain(node.simpleString(_FIELDS_MAX)),)
@@ -439,6 +458,17 @@ def _source(node: Any) -> SourceStep:
         reads=reads,
         spec=spec,
         span=ends if all(ends) and spec and spec.bounded else None,
+    )
+
+
+def _files_source(node: Any, files: FilesSpec) -> SourceStep:
+    found = node.relation().inputFiles() if files.bounded else ()
+    return SourceStep(
+        description=files.reads,
+        reads=(files.reads,),
+        spec=None,
+        files=files,
+        found_files=tuple(map(str, found)),
     )
 
 

@@ -15,6 +15,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
@@ -34,8 +35,10 @@ from headrace.dead_letters import (
 )
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.graph.plan import SourceStep
+from headrace.pipeline.letters import file_letters
 from headrace.pipeline.sinks.sink import RejectedRow
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage, TransactionalBatch
+from headrace.pipeline.source.files_spec import FilesSpec
 from headrace.pipeline.source.offsets import Offsets, Span, offsets_of, smallest_offsets, span_of_batch
 from headrace.pipeline.source.read_topic import (
     AHEAD,
@@ -73,17 +76,20 @@ class DeadLetters:
         spark: SparkSession,
         bootstrap: str,
         topic: str | None = None,
+        checkpoint: Path | None = None,
     ) -> None:
+        """`checkpoint` is the folder of the checkpoint of a stream."""
         self.job = job
+        self._checkpoint = checkpoint
         self.topic = topic or dead_letter_topic(job)
         self._spark = spark
         self._bootstrap = bootstrap
         self._in_plan = sources
-        self.sources = list(
-            {source.spec.id if source.spec else id(source): source for source in sources}.values()
-        )
+        self.sources = list({_identity(source): source for source in sources}.values())
         self.specs = [source.spec for source in self.sources if source.spec is not None]
-        self.can_have_bad = any(spec.can_have_bad for spec in self.specs)
+        self.file_specs = [source.files for source in self.sources if source.files is not None]
+        self.all_specs: Sequence[SourceSpec | FilesSpec] = (*self.specs, *self.file_specs)
+        self.can_have_bad = any(spec.can_have_bad for spec in self.all_specs)
         self.written = 0
         self.bad_rows = 0
         """of them, bad records. Counted here, because Spark counts a record each time it computes it."""
@@ -93,10 +99,12 @@ class DeadLetters:
     def of_counts(self, counts: Mapping[str, int], fence: Fence) -> None:
         """Write the bad records of the batch, if the counts contain any."""
         self._write_bad(lambda spec: counts.get(spec.bad_metric, 0) > 0, fence)
+        self._write_bad_of_files(lambda spec: counts.get(spec.bad_metric, 0) > 0, fence)
 
     def of_replay(self, fence: Fence) -> None:
         """The same for a batch that was run before: if the sink has the batch already, nothing was counted."""
         self._write_bad(lambda spec: spec.can_have_bad, fence)
+        self._write_bad_of_files(lambda spec: spec.can_have_bad, fence)
 
     def of_rejected(self, rows: Sequence[RejectedRow], fence: Fence) -> None:
         """Write rows that the sink rejected. A batch may have several lots."""
@@ -148,6 +156,34 @@ class DeadLetters:
                 written = _write(batch, letters, fence)
                 self.written += written
                 self.bad_rows += written
+
+    def _write_bad_of_files(self, is_wanted: Callable[[FilesSpec], bool], fence: Fence) -> None:
+        by_topic: dict[str, list[Iterator[OutgoingMessage]]] = {}
+        seen: set[str] = set()
+        for number, source in enumerate(self.sources):
+            spec = source.files
+            if spec is None or not is_wanted(spec):
+                continue
+            # Two sources of a job may read the same folder, and reject the same row.
+            files = [file for file in self._files(source, number, fence) if file not in seen]
+            seen.update(files)
+            found = file_letters.letters(self._spark, spec, files, self.job)
+            by_topic.setdefault(spec.dead_letters or self.topic, []).append(found)
+        for topic, parts in by_topic.items():
+            letters = itertools.chain.from_iterable(parts)
+            first = next(letters, None)
+            if first is not None:
+                batch = self.batch(f"headrace-file-letters.{self.job}.{topic}", topic)
+                written = _write(batch, itertools.chain([first], letters), fence)
+                self.written += written
+                self.bad_rows += written
+
+    def _files(self, source: SourceStep, number: int, fence: Fence) -> Sequence[str]:
+        """The addresses of the files that a batch has read of the source with this number."""
+        if source.found_files or self._checkpoint is None:
+            return source.found_files
+        log = self._checkpoint / "sources" / str(number)
+        return file_letters.files_of_batch(log, fence.starts[number], fence.ends[number])
 
     def _offsets(self, fence: Fence) -> Iterator[tuple[SourceSpec, str, str]]:
         """The sources of records with their start and end offsets.
@@ -208,6 +244,11 @@ class DeadLetters:
             value=json.dumps(dict(rejected.row), default=_plain, ensure_ascii=False).encode(),
             headers=with_errors(rejected.headers, errors),
         )
+
+
+def _identity(source: SourceStep) -> object:
+    described = source.spec or source.files
+    return id(source) if described is None else described.id
 
 
 def _write(batch: TransactionalBatch, letters: Iterable[OutgoingMessage], fence: Fence) -> int:

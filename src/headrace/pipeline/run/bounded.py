@@ -11,7 +11,7 @@ from headrace.pipeline.errors import BadJob
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.run.recovery import BOUNDED_PREFIX
 from headrace.pipeline.run.supervisor import Run
-from headrace.pipeline.source.read_topic import bad_count
+from headrace.pipeline.source.bad_counts import bad_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,7 +92,7 @@ class BoundedRun(Run):
             writer.close()
 
     def _write_letters(self) -> None:
-        counts = {spec.bad_metric: bad_count(spec) for spec in self._letters.specs if spec.can_have_bad}
+        counts = {spec.bad_metric: bad_count(spec) for spec in self._letters.all_specs if spec.can_have_bad}
         known = {name: count for name, count in counts.items() if count is not None}
         if len(known) == len(counts):
             self._letters.of_counts(known, self._fence)

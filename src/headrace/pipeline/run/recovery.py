@@ -61,7 +61,13 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 def decide(
-    job: str, found: Found, *, is_stateful: bool, deleted: DeletedCheckpoints, is_rebuild: bool = False
+    job: str,
+    found: Found,
+    *,
+    is_stateful: bool,
+    reads_files: bool = False,
+    deleted: DeletedCheckpoints,
+    is_rebuild: bool = False,
 ) -> Decision:
     """How to start. Raises if a start would lose rows, or write them twice."""
     if is_rebuild:
@@ -73,8 +79,11 @@ def decide(
         or fence.checkpoint.startswith(BOUNDED_PREFIX)
     ):
         return _without_fence(found, is_target_known=fence is not None)
+    lost = "the state of its aggregates or joins" if is_stateful else ""
+    if reads_files:
+        lost = "the list of the files that it has read"
     if found.identity is None:
-        return _restore(job, fence, is_stateful, what="its checkpoint is missing")
+        return _restore(job, fence, lost, what="its checkpoint is missing")
     if found.identity != fence.checkpoint:
         raise BadJob(
             f"job {job}: the target was last written under checkpoint {fence.checkpoint}, and this one is "
@@ -84,7 +93,7 @@ def decide(
         )
     if found.planned_batch is None or found.planned_batch < fence.batch_id:
         return _restore(
-            job, fence, is_stateful, what=f"its checkpoint is older than batch {fence.batch_id} of the target"
+            job, fence, lost, what=f"its checkpoint is older than batch {fence.batch_id} of the target"
         )
     return Decision(way=Way.RESUME)
 
@@ -101,10 +110,11 @@ def _without_fence(found: Found, *, is_target_known: bool) -> Decision:
     return Decision(way=Way.RESUME)
 
 
-def _restore(job: str, fence: Fence, is_stateful: bool, *, what: str) -> Decision:
-    if is_stateful:
+def _restore(job: str, fence: Fence, lost: str, *, what: str) -> Decision:
+    """`lost` is what only the checkpoint has."""
+    if lost:
         raise BadJob(
-            f"job {job}: {what}, and with it the state of its aggregates or joins",
+            f"job {job}: {what}, and with it {lost}",
             hint="`--rebuild` clears the target and builds both again by replay from the start of the sources",
         )
     return Decision(

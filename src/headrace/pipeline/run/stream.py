@@ -149,6 +149,7 @@ class StreamRun(Run):
             self._job,
             found,
             is_stateful=self._plan.is_stateful,
+            reads_files=bool(self._letters.file_specs),
             deleted=deleted,
             is_rebuild=self._is_rebuild,
         )

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from pyspark import SparkContext
-from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
-from pyspark.sql.types import StructType, TimestampType
 
 from headrace.dead_letters import TOPIC_PREFIX
 from headrace.operators import topic_tables
 from headrace.pipeline import launch
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.settings import pipeline_settings
+from headrace.pipeline.source.bad_counts import counted
+from headrace.pipeline.source.columns import check_event_time, check_watermark, named_column
 from headrace.pipeline.source.formats import Parser, parser_for, schema_text
 from headrace.pipeline.source.heartbeats import with_watermark_when_idle
 from headrace.pipeline.source.offsets import EARLIEST, Span
@@ -32,7 +31,7 @@ from headrace.pipeline.source.positions import Position, TopicsOnBroker, check, 
 from headrace.pipeline.source.skew import skew_column
 from headrace.pipeline.source.spec import SOURCE_OPTION, Format, SourceSpec
 from headrace.pipeline.spark.session import bootstrap_of
-from headrace.plan_names import BAD, EVENT_TIME, RECORD_COLUMNS
+from headrace.plan_names import BAD, RECORD_COLUMNS
 
 KeyFormat = Literal["string", "binary", None]
 
@@ -43,9 +42,6 @@ MISFITS = "__headrace_misfits"
 AHEAD = "__headrace_ahead"
 ANCIENT = "__headrace_ancient"
 
-EVENTS_TIMEOUT_MS = 10_000
-"""Spark's events arrive within milliseconds; another listener may delay them."""
-
 POLL_RECORDS_MAX = 100_000
 """Records that Spark takes from its Kafka consumer at once. Each time it asks the broker for the first and the last
 offset of the partition: with Kafka's own 500, that is 4,000 requests for a million records."""
@@ -53,9 +49,6 @@ offset of the partition: with Kafka's own 500, that is 4,000 requests for a mill
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 """Of a partition at once, compressed; the records of two such fetches are in memory for each task. Kafka's own 1 MiB
 is less than 10,000 small records."""
-
-OBSERVATIONS_MAX = 1_000
-"""Bounded sources whose counts are kept; with more of them, the oldest counts are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +131,9 @@ def read_topic(
         watermark=None if bounded else watermark,
         tombstones=tombstones,
     )
-    _check_times(event_time, watermark)
+    check_watermark(
+        event_time, watermark, hint='event_time="at" names the column; _timestamp is the log\'s own'
+    )
     raw = _bounded(spark, spec, start, end) if bounded else _streaming(spark, spec, start)
     return _payload(raw, spec, key=key, event_time=event_time, watermark=watermark)
 
@@ -211,25 +206,6 @@ def _names_of(conditions: Sequence[tuple[str, Column]]) -> Column:
     return F.array_compact(F.array(*names).cast("array<string>"))
 
 
-def bad_count(spec: SourceSpec) -> int | None:
-    """How many bad records the first action on a bounded source has met; None if there was no action yet.
-
-    Spark counts a record each time it computes it (a sort may do so twice), so this shows whether there are any.
-    Their number is the number of their dead letters.
-    """
-    observation = _observations.get(spec.id)
-    if observation is None or observation._jo is None:
-        return None
-    context: Any = SparkContext._active_spark_context
-    if not observation._jo.future().isCompleted():
-        # The counts arrive with Spark's events, shortly after the action has returned.
-        context._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_TIMEOUT_MS)
-    return int(observation.get[BAD]) if observation._jo.future().isCompleted() else None
-
-
-_observations: OrderedDict[str, Observation] = OrderedDict()
-
-
 def _which_topics(topic: str | Sequence[str] | Pattern) -> tuple[tuple[str, ...], str | None]:
     if isinstance(topic, Pattern):
         return (), rf"^(?!{re.escape(TOPIC_PREFIX)})(?:{topic.expression})$"
@@ -239,14 +215,6 @@ def _which_topics(topic: str | Sequence[str] | Pattern) -> tuple[tuple[str, ...]
             f"{topic!r} names no topic", hint='"clicks", ["clicks", "views"] or Pattern("clicks.*")'
         )
     return topics, None
-
-
-def _check_times(event_time: str | None, watermark: str | None) -> None:
-    if watermark is not None and event_time is None:
-        raise BadSource(
-            "a watermark needs an event time",
-            hint='event_time="at" names the column; _timestamp is the log\'s own',
-        )
 
 
 def _idle_us(idle: str | None, watermark: str | None) -> int | None:
@@ -324,10 +292,10 @@ def _payload(
     _check_columns([name for name, _ in columns], event_time)
     staged = _staged(raw, parser)
     if event_time is not None:
-        named = _named(event_time, dict(columns)[event_time], is_event_time=True)
-        _check_event_time(staged.select(named).schema, event_time)
+        named = named_column(event_time, dict(columns)[event_time], is_event_time=True)
+        check_event_time(staged.select(named).schema, event_time)
     rows = staged.select(
-        *[_named(name, column, is_event_time=name == event_time) for name, column in columns],
+        *[named_column(name, column, is_event_time=name == event_time) for name, column in columns],
         _is_bad(parser, spec).alias(IS_BAD),
     )
     # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second parsing
@@ -345,14 +313,9 @@ def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> Data
     if not spec.can_have_bad and (event_time is None or spec.bounded):
         return rows
     count = F.count_if(F.col(IS_BAD)).alias(BAD)
-    if not spec.bounded:
-        skew = [] if event_time is None else [skew_column(F.col(f"`{event_time}`"), F.col("_offset"))]
-        return rows.observe(spec.bad_metric, count, *skew)
-    observation = Observation(spec.bad_metric)
-    _observations[spec.id] = observation
-    while len(_observations) > OBSERVATIONS_MAX:
-        _observations.popitem(last=False)
-    return rows.observe(observation, count)
+    has_skew = event_time is not None and not spec.bounded
+    skew = [skew_column(F.col(f"`{event_time}`"), F.col("_offset"))] if has_skew else []
+    return counted(rows, spec, count, *skew)
 
 
 def _metadata_columns(key: KeyFormat) -> list[tuple[str, Column]]:
@@ -365,12 +328,6 @@ def _metadata_columns(key: KeyFormat) -> list[tuple[str, Column]]:
     return [("_key", F.make_valid_utf8(F.col("key").cast("string")) if is_text else F.col("key")), *columns]
 
 
-def _named(name: str, column: Column, *, is_event_time: bool) -> Column:
-    if is_event_time:
-        return column.alias(name, metadata={EVENT_TIME: True})
-    return column.alias(name)
-
-
 def _check_columns(names: list[str], event_time: str | None) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -380,15 +337,6 @@ def _check_columns(names: list[str], event_time: str | None) -> None:
         )
     if event_time is not None and event_time not in names:
         raise BadSource(f"event_time={event_time!r} is no column", hint=f"the columns are {', '.join(names)}")
-
-
-def _check_event_time(schema: StructType, event_time: str) -> None:
-    kind = schema[event_time].dataType
-    if not isinstance(kind, TimestampType):
-        raise BadSource(
-            f"the event time {event_time} is of type {kind.simpleString()}",
-            hint=f'it has to be a TIMESTAMP: schema="{event_time} TIMESTAMP, …"',
-        )
 
 
 def _read_beside(rows: DataFrame, topic: str) -> DataFrame:

@@ -50,6 +50,23 @@ def reason(format: str, schema: str | None, content: bytes | None, finding: Find
     return "; ".join(f"field {name} is missing" for name in finding.missing[:NAMED_MAX])
 
 
+def file_reason(
+    format: str, schema: str, text: str | None, finding: Finding, fields: Sequence[str | None]
+) -> str:
+    """Of a row of a file; `text` is set if it could not be parsed, and `fields` are what CSV has in it."""
+    described = json.loads(schema)
+    if text is None:
+        return "; ".join(f"column {name} is missing" for name in finding.missing[:NAMED_MAX]) or (
+            "its event time is before 1970, where the watermark of a stream starts"
+        )
+    if format == "json":
+        return _text_reason(format, described, text.encode(), finding.misfits)
+    names = [field["name"] for field in described["fields"]]
+    if finding.misfits:
+        return _misfit_reason(described, dict(zip(names, fields, strict=True)), finding.misfits)
+    return f"not CSV with the columns {', '.join(names)}"
+
+
 def _text_reason(format: str, schema: Mapping[str, Any], content: bytes, misfits: Sequence[str]) -> str:
     try:
         text = content.decode()
