@@ -42,6 +42,7 @@ from headrace.pipeline.source.read_topic import (
     ANCIENT,
     MISFITS,
     MISSING,
+    PROBLEM,
     UNREADABLE,
     bad_records,
     read_span,
@@ -183,6 +184,7 @@ class DeadLetters:
             misfits=row[MISFITS],
             ahead=row[AHEAD],
             ancient=row[ANCIENT],
+            problem=row[PROBLEM],
         )
         errors = {
             TOPIC_HEADER: row["topic"],
