@@ -89,7 +89,8 @@ class RegistryClient:
         return found
 
     def _get(self, path: str) -> _Found:
-        return _decoded(self._request("GET", path), _Found, self.shown)
+        found: _Found = _decoded(self._request("GET", path), _Found, self.shown)
+        return found
 
     def _of_subject(self, found: _Found, subject: str) -> RegisteredSchema:
         if found.id is None:

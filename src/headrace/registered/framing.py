@@ -1,4 +1,4 @@
-"""The bytes in front of a record: a zero and the id of its schema in four bytes, as serializers of registries write them.
+"""The bytes in front of a record: a zero and the id of its schema in four bytes, as serializers with registries do it.
 
 Protobuf has a path after them: which message of the file the record is, by numbers from the outermost to the innermost
 message, as zigzag varints with their count. A single 0 is short for the first message.

@@ -150,7 +150,7 @@ def _avro_schema(schema: Any) -> Any:
 
 
 def _registered(reader: ReaderSchema, required: tuple[str, ...]) -> Parser:
-    found = decoded(reader, "value", prefix=PARSED)
+    found = decoded(reader, "value", stage=PARSED)
     return Parser(
         stages=found.stages,
         fields=found.fields,
@@ -161,7 +161,7 @@ def _registered(reader: ReaderSchema, required: tuple[str, ...]) -> Parser:
 
 
 def _with_key(parser: Parser, reader: ReaderSchema) -> Parser:
-    found = decoded(reader, "key", prefix=KEY)
+    found = decoded(reader, "key", stage=KEY)
     problem = F.lit(None) if parser.problem is None else parser.problem
     return replace(
         parser,

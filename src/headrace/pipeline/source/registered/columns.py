@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StringType, StructType
 
@@ -24,7 +25,7 @@ from headrace.pipeline.source.registered.avro_columns import LOGICAL_TYPES
 from headrace.pipeline.source.registered.decoding import columns_of, decode_batches, spark_units
 from headrace.pipeline.source.registered.subjects import ReaderSchema
 from headrace.registered.avro import as_json, has_choices
-from headrace.registered.framing import PREFIX_BYTES
+from headrace.registered.framing import PREFIX_BYTES, prefix
 from headrace.registered.schema import RegisteredSchema
 from headrace.schemas.avro.types import AvroSchema, Record
 from headrace.schemas.definition import SchemaType
@@ -48,22 +49,23 @@ class Decoded(Struct, frozen=True, kw_only=True):
     """Why a record is unreadable; for bad records only."""
 
 
-def decoded(reader: ReaderSchema, column: str, *, prefix: str) -> Decoded:
-    """The records in the column. The names of the stages begin with the prefix."""
+def decoded(reader: ReaderSchema, column: str, *, stage: str) -> Decoded:
+    """The records in the column. The names of the stages begin with `stage`."""
     kind = from_arrow_type(spark_units(columns_of(reader).type))
-    record, slow, fast = F.col(column), F.col(f"{prefix}_python"), F.col(f"{prefix}_spark")
+    record, slow, fast = F.col(column), F.col(f"{stage}_python"), F.col(f"{stage}_spark")
     own = _spark_expression(reader, column, kind)
-    decode = F.arrow_udf(_decoder(reader.to_text()), _result_type(kind)).asNondeterministic()
+    create: Any = arrow_udf  # its types do not know structs
+    decode = create(_decoder(reader.to_text()), _result_type(kind)).asNondeterministic()
     if own is None:
-        stages: tuple[tuple[str, Column], ...] = ((f"{prefix}_python", decode(record)),)
+        stages: tuple[tuple[str, Column], ...] = ((f"{stage}_python", decode(record)),)
         whole, is_bad = slow.getField("row"), slow.getField("problem").isNotNull()
         fields = tuple((name, whole.getField(name)) for name in _names(kind))
         problem = slow.getField("problem")
     else:
         is_own = F.coalesce(_is_of([each.id for each in _writers(reader)], record), F.lit(False))
         stages = (
-            (f"{prefix}_spark", own),
-            (f"{prefix}_python", decode(F.when(~is_own, record))),
+            (f"{stage}_spark", own),
+            (f"{stage}_python", decode(F.when(~is_own, record))),
         )
         fields = tuple(
             (name, F.when(is_own, fast.getField(name)).otherwise(slow.getField("row").getField(name)))
@@ -105,12 +107,7 @@ def _writers(reader: ReaderSchema) -> list[RegisteredSchema]:
 
 
 def _is_of(ids: list[int], record: Column) -> Column:
-    is_prefixed = (F.length(record) >= PREFIX_BYTES) & (F.hex(F.substring(record, 1, 1)) == "00")
-    return is_prefixed & _id_of(record).isin(ids)
-
-
-def _id_of(record: Column) -> Column:
-    return F.conv(F.hex(F.substring(record, 2, PREFIX_BYTES - 1)), 16, 10).cast("bigint")
+    return F.substring(record, 1, PREFIX_BYTES).isin([prefix(each) for each in ids])
 
 
 def _spark_expression(reader: ReaderSchema, column: str, kind: DataType) -> Column | None:
