@@ -21,7 +21,7 @@ def checker(schema: JsonSchema) -> Callable[[Any], None]:
         draft=jsonschema_rs.Draft7,
         retriever=_fetch_nothing,
     )
-    options: dict[str, Any] = {"registry": registry, "retriever": _fetch_nothing}
+    options: dict[str, Any] = {"registry": registry, "retriever": _fetch_nothing, "validate_formats": False}
     has_dialect = isinstance(schema.contents, dict) and "$schema" in schema.contents
     create = jsonschema_rs.validator_for if has_dialect else jsonschema_rs.Draft7Validator
     validator = create(schema.contents, **options)

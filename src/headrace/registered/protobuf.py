@@ -42,7 +42,7 @@ class Messages:
 
     def chosen(self, name: str | None) -> str:
         """The full name of a message, by its name with or without the package; the first one without a name."""
-        names = list(self._names.values())
+        names = [each for each in self._names.values() if not self._is_entry(each)]
         if not names:
             raise HeadraceError("the Protobuf schema has no message", hint="register one with a message")
         if name is None:
@@ -53,6 +53,10 @@ class Messages:
             hint = did_you_mean(name, names) or f"its messages are {', '.join(names)}"
             raise HeadraceError(f"the Protobuf schema has {problem} {name}", hint=hint)
         return found[0]
+
+    def _is_entry(self, name: str) -> bool:
+        """Whether it stands for the pairs of a map."""
+        return bool(self._pool.FindMessageTypeByName(name).GetOptions().map_entry)
 
     def kind(self, name: str) -> Any:
         """The class of the messages of a full name."""

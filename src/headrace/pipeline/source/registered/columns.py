@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StringType, StructType
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.registered.avro_columns import LOGICAL_TYPES
 from headrace.pipeline.source.registered.decoding import columns_of, decode_batches, spark_units
 from headrace.pipeline.source.registered.subjects import ReaderSchema
@@ -51,7 +52,7 @@ class Decoded(Struct, frozen=True, kw_only=True):
 
 def decoded(reader: ReaderSchema, column: str, *, stage: str) -> Decoded:
     """The records in the column. The names of the stages begin with `stage`."""
-    kind = from_arrow_type(spark_units(columns_of(reader).type))
+    kind = _kind(reader)
     record, slow, fast = F.col(column), F.col(f"{stage}_python"), F.col(f"{stage}_spark")
     own = _spark_expression(reader, column, kind)
     create: Any = arrow_udf  # its types do not know structs
@@ -85,6 +86,13 @@ def decoded(reader: ReaderSchema, column: str, *, stage: str) -> Decoded:
         is_unreadable=record.isNotNull() & is_bad,
         problem=F.when(record.isNotNull() & is_bad, problem),
     )
+
+
+def _kind(reader: ReaderSchema) -> DataType:
+    try:
+        return from_arrow_type(spark_units(columns_of(reader).type))
+    except HeadraceError as error:
+        raise BadSource(error.message, hint=error.hint) from error
 
 
 def _decoder(reader_text: str) -> Any:
