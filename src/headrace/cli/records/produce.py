@@ -13,7 +13,7 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.arguments import parse_pairs, unescape
-from headrace.cli.command import Bootstrap, command_app, connect
+from headrace.cli.command import Bootstrap, RegistryAddress, command_app, connect
 from headrace.cli.completion import complete_topics
 from headrace.cli.output import OutputFormat, note, progress_bar, result, show
 from headrace.cli.records.produce_input import (
@@ -92,6 +92,14 @@ def produce(
     chunk_bytes: Annotated[
         int | None, typer.Option(min=1, max=RECORD_BYTES_MAX, help="binary: a record for every N bytes.")
     ] = None,
+    schema_subject: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SUBJECT",
+            help="Lines are JSON, and records are of the latest schema of this subject, with its id in front.",
+        ),
+    ] = None,
+    registry: RegistryAddress = None,
     report: Annotated[
         OutputFormat, typer.Option(help="The report of delivered records: text, or json for programs.")
     ] = "text",
@@ -105,12 +113,15 @@ def produce(
     printf 'alice\\t1\\n' | headrace produce clicks --key-separator '\\t'
     printf 'alice:{"page": 1}\\n' | headrace produce clicks --key-separator : --format json
     headrace produce clicks --file clicks.ndjson --format json --rate 500 --compression zstd
+    headrace produce orders --schema-subject orders-value < orders.ndjson
     headrace produce images --format binary --file cat.png --header type=image/png
     """
     if format == "binary" and (key_separator or tombstones):
         raise typer.BadParameter("--key-separator and --tombstones are for lines, not for --format binary")
     if chunk_bytes and format != "binary":
         raise typer.BadParameter("--chunk-bytes is for --format binary")
+    if schema_subject is not None and format == "binary":
+        raise typer.BadParameter("--schema-subject is for lines of JSON, not for --format binary")
     if key_separator == "":
         raise typer.BadParameter("--key-separator cannot be empty")
     if key is not None and key_separator is not None:
@@ -124,6 +135,11 @@ def produce(
     )
     headers = [(name, value.encode()) for name, value in parse_pairs(header or (), option="--header").items()]
 
+    write = None
+    if schema_subject is not None:
+        from headrace.cli.records.registered import encoded, record_writer_of
+
+        write = record_writer_of(registry, schema_subject)
     cluster = connect(bootstrap)
     if partition is not None and partition >= len(cluster.partitions(topic)):
         raise HeadraceError(
@@ -155,6 +171,8 @@ def produce(
             records = read_chunks(stream, chunk_bytes, key=fixed_key)
         else:
             records = read_lines(stream, rules)
+            if write is not None:
+                records = encoded(records, write)
         _send_all(sender, records, skip_bad=skip_bad, rate=rate, on_progress=on_progress, report=report)
 
 
