@@ -15,16 +15,22 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
 
 from headrace.dead_letters import REASON_HEADER
 from headrace.errors import HeadraceError
 from headrace.pipeline import BadSource, Job, read_topic
+from headrace.pipeline.source.registered.columns import decoded
+from headrace.pipeline.source.registered.decoding import Decoding
+from headrace.pipeline.source.registered.subjects import ReaderSchema
+from headrace.registered.framing import prefix
 from headrace.registered.protobuf import Messages
-from headrace.registered.schema import SchemaText
+from headrace.registered.schema import RegisteredSchema, SchemaText
 from headrace.schemas.definition import SchemaType
 from tests.compatibility.topic_contents import read_to_end
 from tests.pipeline.journal_sink import Journal
+from tests.registered.avro_schemas import Case, cases
 
 Send = Callable[..., None]
 
@@ -336,3 +342,25 @@ def test_source_that_no_schema_fits_is_rejected_with_the_reason(
     assert problem in raised.value.message
     assert hint in raised.value.hint
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(case=cases(has_choices=False))
+def test_spark_reads_avro_as_python_does(spark: SparkSession, case: Case) -> None:
+    writer, reader = case.texts()
+    schema = ReaderSchema(
+        registry="http://127.0.0.1:1",
+        registered=RegisteredSchema(id=2, schema=reader),
+        writers=(RegisteredSchema(id=1, schema=writer),),
+    )
+    found = decoded(schema, "value", stage="stage")
+    assert [name for name, _ in found.stages] == ["stage_spark", "stage_python"]
+    records = [prefix(1) + each for each in case.records()]
+    rows = spark.createDataFrame([(each,) for each in records], "value BINARY").coalesce(1)
+    for name, column in found.stages:
+        rows = rows.withColumn(name, column)
+    by_spark = rows.select(found.whole.alias("row"), found.problem.alias("problem")).toArrow()
+    assert by_spark["problem"].null_count == len(records)
+    by_python = Decoding(schema).rows(records).field("row")
+    assert by_spark["row"].to_pylist() == by_python.to_pylist()
