@@ -345,7 +345,7 @@ def test_source_that_no_schema_fits_is_rejected_with_the_reason(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(case=cases(has_choices=False))
 def test_spark_reads_avro_as_python_does(spark: SparkSession, case: Case) -> None:
     writer, reader = case.texts()
