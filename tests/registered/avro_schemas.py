@@ -169,13 +169,13 @@ def _types(draw: Draw, names: Any, *, depth: int, has_choices: bool) -> Any:
             name = f"E{next(names)}"
             enum = {"type": "enum", "name": name, "symbols": ["A", "B"]}
             union = ["null", "long", "string", enum, {"type": "array", "items": "int"}]
-            values = (
+            choices: Any = (
                 st.none()
                 | _LONGS
                 | st.lists(_INTS, max_size=2)
                 | st.tuples(st.just(name), st.sampled_from("AB"))
             )
-            return union, union, values | _TEXTS.map(lambda text: f"text {text}")
+            return union, union, choices | _TEXTS.map(lambda text: f"text {text}")
     written, value = draw(st.sampled_from(PLAIN))
     return written, written, value
 

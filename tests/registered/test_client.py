@@ -7,7 +7,7 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
@@ -80,8 +80,8 @@ def test_unavailable_registry_is_named_without_its_password() -> None:
 
 
 class _Answers(http.server.BaseHTTPRequestHandler):
-    answers: dict[str, tuple[int, bytes]] = {}
-    seen: list[str | None] = []
+    answers: ClassVar[dict[str, tuple[int, bytes]]] = {}
+    seen: ClassVar[list[str | None]] = []
 
     def do_GET(self) -> None:
         self.seen.append(self.headers["Authorization"])

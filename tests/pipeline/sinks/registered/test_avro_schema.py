@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from pyspark.sql.types import StructType
@@ -14,7 +15,7 @@ from headrace.registered.schema import SchemaText
 
 def row(ddl: str) -> StructType:
     """Without a session, which `fromDDL` needs."""
-    fields = []
+    fields: list[Any] = []
     for each in ddl.split("; "):
         name, kind = each.split(" ", 1)
         fields.append(

@@ -16,7 +16,8 @@ PROTO = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message A 
 def encoded(encoding: Encoding, rows: pa.Array) -> list[dict[str, object]]:
     (found,) = encode_batches(encoding.to_text(), [rows])
     assert found.type == RESULT
-    return found.to_pylist()
+    listed: list[dict[str, object]] = found.to_pylist()
+    return listed
 
 
 def test_valid_json_is_written_and_other_json_is_a_problem() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -77,7 +81,7 @@ def test_confluents_deserializer_reads_the_avro_of_a_job(
         "ship_to": {"city": "Graz", "zip": 8010},
     }
     assert deserialize(second, value_of(topic)) == dict(zip(rows.columns, EMPTY, strict=True))
-    assert first[:5] == b"\0" + client.get_latest_version(f"{topic}-value").schema_id.to_bytes(4)
+    assert first[:5] == b"\0" + client.get_latest_version(f"{topic}-value").schema_id.to_bytes(4)  # type: ignore[union-attr]
 
 
 def test_confluents_deserializer_reads_the_json_of_a_job(
@@ -129,6 +133,7 @@ def test_confluents_deserializer_reads_the_protobuf_of_a_job(
     assert json_format.MessageToDict(deserialize(second, value_of(topic))) == {"id": "2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["avro-registry", "json-registry", "protobuf-registry"])
 def test_job_reads_what_another_wrote_and_columns_may_be_added_and_reordered(
     format: Any, rows: DataFrame, spark: SparkSession, topic: str, registry: str, bootstrap: str
@@ -145,7 +150,7 @@ def test_job_reads_what_another_wrote_and_columns_may_be_added_and_reordered(
     )
     full = (1, "tea", 1.5, ["a", "b"], {"a": 1}, 8010, AT, bytearray(b"\0\xff"))
     none: Any = [] if format == "protobuf-registry" else None
-    empty = (2, None, None, none, none and {} if none is None else {}, None, None, None)
+    empty: Any = (2, None, None, none, none and {} if none is None else {}, None, None, None)
     assert [tuple(each) for each in values.collect()] == [(1, None, *full[2:]), empty, full, empty]
 
 
@@ -162,10 +167,11 @@ def test_schema_that_the_subject_rejects_ends_the_job_before_its_first_batch(
     assert len(read_to_end(bootstrap, topic, isolation_level="read_committed")) == 2
 
 
+@pytest.mark.slow
 def test_row_that_violates_the_given_schema_is_a_dead_letter(
     spark: SparkSession, create_topic: CreateTopic, registry: str, bootstrap: str
 ) -> None:
-    given = {
+    given: dict[Any, str] = {
         "avro-registry": json.dumps(
             {
                 "type": "record",
@@ -182,7 +188,7 @@ def test_row_that_violates_the_given_schema_is_a_dead_letter(
         topic = create_topic(suffix=f"-{format}")
         Job(
             topic, rows, Topic(topic, format=format, schema=schema, registry=registry, bootstrap=bootstrap)
-        ).start().wait()  # type: ignore[arg-type]
+        ).start().wait()
         assert len(read_to_end(bootstrap, topic, isolation_level="read_committed")) == 1
         (letter,) = read_to_end(bootstrap, f"dlq.{topic}", isolation_level="read_committed")
         assert "OLD" in letter.value().decode()
@@ -219,3 +225,40 @@ def test_showing_the_graph_of_a_job_registers_nothing(
     job = Job(f"x-{topic}", rows, Topic(topic, format="avro-registry", registry=registry))
     assert topic in str(job._repr_mimebundle_())
     assert f"{topic}-value" not in client.get_subjects()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_job_that_is_killed_writes_each_record_and_each_dead_letter_once(
+    spark: SparkSession,
+    topic: str,
+    registry: str,
+    client: SchemaRegistryClient,
+    bootstrap: str,
+    send: Any,
+    tmp_path: Path,
+) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    later = {**schema, "fields": [*schema["fields"], {"name": "more", "type": "int", "default": 0}]}
+    for number, each in enumerate((schema, later)):
+        serialize: Any = AvroSerializer(client, json.dumps(each))
+        ids = range(50 * number, 50 * number + 50)
+        send(
+            topic, *(serialize({"id": each, "more": 1}, value_of(topic)) for each in ids), b"bad %d" % number
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "tests.pipeline.sinks.registered.converting_job",
+        bootstrap,
+        registry,
+        topic,
+        str(tmp_path),
+    ]
+    for point in ("before-write", "before-letters", "after-write", ""):
+        done = subprocess.run([*command, point], check=False, cwd=Path(__file__).parents[4])
+        assert done.returncode == (-signal.SIGKILL if point else 0)
+    rows = read_topic(spark, f"{topic}.out", format="protobuf-registry", registry=registry, bounded=True)
+    assert sorted(row["id"] for row in rows.collect()) == list(range(100))
+    letters = read_to_end(bootstrap, f"dlq.{topic}", isolation_level="read_committed")
+    assert [each.value() for each in letters] == [b"bad 0", b"bad 1"]

@@ -334,11 +334,12 @@ def test_source_that_no_schema_fits_is_rejected_with_the_reason(
     hint: str,
 ) -> None:
     client.register_schema(f"{name}-json", Schema('{"type": "object"}', "JSON"))
-    given = {
+    options: dict[str, Any] = {"registry": registry}
+    options |= {
         key: each.format(name=name) if isinstance(each, str) else each for key, each in arguments.items()
     }
     with pytest.raises(HeadraceError) as raised:
-        read_topic(spark, name, **{"registry": registry, **given})
+        read_topic(spark, name, **options)
     assert problem in raised.value.message
     assert hint in raised.value.hint
     assert "secret" not in str(raised.value)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -119,7 +120,7 @@ def test_id_is_unknown_after_a_time_in_which_another_process_may_have_assigned_i
             client.register_schema(f"{name}-value", Schema(json.dumps({**LONG, "doc": name}), "AVRO"))
         )
 
-    monkeypatch.setattr(decoding.time, "sleep", assign)
+    monkeypatch.setattr(time, "sleep", assign)
     newest = client.register_schema(f"{name}-other", Schema(json.dumps({**LONG, "doc": "other"}), "AVRO"))
     writers = Writers(RegistryClient(registry), columns_of(reader_of(SchemaText(text=json.dumps(LONG)))))
     writers.prepare([newest + 1, 2**31])
