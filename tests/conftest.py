@@ -103,7 +103,7 @@ def spark(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The one session of this test run; its broker is `broker`. A test that needs another one starts a process."""
     require_java()
     from headrace.pipeline import session  # imported only by tests that need it
-    from headrace.pipeline.spark.session import BOOTSTRAP_KEY, DATA_DIR_KEY
+    from headrace.pipeline.spark.session import BOOTSTRAP_KEY, DATA_DIR_KEY, REGISTRY_KEY
 
     spark = session(
         "tests",
@@ -112,7 +112,9 @@ def spark(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         data_dir=tmp_path_factory.mktemp("pipeline-data"),
         conf={"spark.driver.memory": "1g"},
     )
-    _session_conf.update({key: spark.conf.get(key) or "" for key in (BOOTSTRAP_KEY, DATA_DIR_KEY)})
+    _session_conf.update(
+        {key: spark.conf.get(key) or "" for key in (BOOTSTRAP_KEY, DATA_DIR_KEY, REGISTRY_KEY)}
+    )
     yield spark
     spark.stop()
 

@@ -28,6 +28,7 @@ SECTIONS = ("broker", "cdc", "client", "edge", "gateway", "pipeline", "webhook_o
 
 VARIABLES: Mapping[str, str] = {
     "HEADRACE_BOOTSTRAP": "Short for `HEADRACE_CLIENT_BOOTSTRAP` and `HEADRACE_PIPELINE_BOOTSTRAP`.",
+    "HEADRACE_REGISTRY": "Short for `HEADRACE_CLIENT_REGISTRY` and `HEADRACE_PIPELINE_REGISTRY`.",
     "HEADRACE_CACHE": "Folder of fetched files, such as Spark's connector. Default: `~/.cache/headrace`.",
     "HEADRACE_IVY_SETTINGS": "An ivysettings.xml with the repositories for jars.",
     "HEADRACE_ALLOW_SLOW_CRC": "`1` allows a run without the C implementation of CRC-32C, many times slower.",

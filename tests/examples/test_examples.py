@@ -138,6 +138,10 @@ SHOWS: dict[str, list[str]] = {
         "delta: 2 orders of Rome",
     ],
     "overload.py": ["buffer: 5000 written", "missed records", "push back: 5000 of 5000 stored"],
+    "registered_orders.py": [
+        "columns: id bigint, item string, at timestamp, price double\n2 dead letters",
+        "  tea: not paid, key 1\n  milk: paid, key 2",
+    ],
     "read_topic.py": [
         "the stream: 6 records, 3 of them dead letters",
         "  clicks@1: field at: 'yesterday' is not a TIMESTAMP",
@@ -236,6 +240,7 @@ IN_OUR_SESSION = [
     "days_and_counts.py",
     "profiles.py",
     "home_timeline.py",
+    "registered_orders.py",
 ]
 BY_THEMSELVES = [name for name in SHOWS if name not in IN_OUR_SESSION]
 SLOW_HERE = (

@@ -34,6 +34,15 @@ Bootstrap = Annotated[
         "else 127.0.0.1:9092."
     ),
 ]
+RegistryAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        metavar="URL",
+        help="The schema registry. Default: $HEADRACE_REGISTRY, else [client] registry in headrace.toml, else "
+        "http://127.0.0.1:8082.",
+    ),
+]
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
 DataDir = Annotated[
     Path | None,

@@ -15,6 +15,9 @@ from headrace.errors import HeadraceError
 from headrace.kafka.errors import no_broker
 from headrace.settings import load, setting
 
+DEFAULT_REGISTRY = "http://127.0.0.1:8082"
+"""Where `headrace gateway` listens."""
+
 CONNECT_TIMEOUT_S = 5.0
 """For one address. A closed port rejects immediately; this is for a host that drops packets."""
 
@@ -27,6 +30,11 @@ class ClientSettings:
         "127.0.0.1:9092",
         doc="HOST:PORT of the broker (or several, with commas): Headrace's or Apache Kafka's.",
     )
+    registry: str = setting(
+        DEFAULT_REGISTRY,
+        doc="Address of the schema registry (or several, with commas): that of `headrace gateway`, or another one with "
+        "the API of Confluent's.",
+    )
     timeout_s: int = setting(
         15,
         minimum=1,
@@ -34,11 +42,12 @@ class ClientSettings:
     )
 
 
-def client_settings(bootstrap: str | None) -> ClientSettings:
-    """The settings of a client whose `--bootstrap` or `bootstrap=` is this (None: not given)."""
+def client_settings(bootstrap: str | None, registry: str | None = None) -> ClientSettings:
+    """The settings of a client whose `--bootstrap` or `bootstrap=` is this, and `--registry` (None: not given)."""
     # The short variable is the one that people and other tools set; HEADRACE_CLIENT_BOOTSTRAP works as well.
     given = bootstrap or os.environ.get("HEADRACE_BOOTSTRAP")
-    return load(ClientSettings, section="client", flags={"bootstrap": given})
+    flags = {"bootstrap": given, "registry": registry or os.environ.get("HEADRACE_REGISTRY")}
+    return load(ClientSettings, section="client", flags=flags)
 
 
 def client_config(

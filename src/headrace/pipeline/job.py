@@ -11,6 +11,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import msgspec
+
 from headrace.clock import SystemClock
 from headrace.dead_letters import dead_letter_topic
 from headrace.errors import HeadraceError
@@ -106,7 +108,8 @@ class Job:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """The graph of the job, at the end of a notebook cell."""
-        plan = plans.read(self.sink.prepare(self.rows))
+        with launch.using(msgspec.structs.replace(launch.current(), explain=True)):  # nothing is registered
+            plan = plans.read(self.sink.prepare(self.rows))
         return mime_bundle(graph_of([_record(self, plan, _output_mode(self, plan))]))
 
     def start(self) -> RunningJob:

@@ -24,6 +24,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     explain: bool = False
     rebuild: bool = False
     bootstrap: str | None = None
+    registry: str | None = None
     master: str | None = None
     data_dir: Path | None = None
 

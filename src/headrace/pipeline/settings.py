@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.kafka.settings import DEFAULT_REGISTRY
 from headrace.pipeline import launch
 from headrace.settings import load, setting
 
@@ -21,6 +22,11 @@ class PipelineSettings:
         "127.0.0.1:9092",
         doc="HOST:PORT of the broker (or several, with commas) that topics are read from and written to: Headrace's or "
         "Apache Kafka's.",
+    )
+    registry: str = setting(
+        DEFAULT_REGISTRY,
+        doc="Address of the schema registry (or several, with commas): that of `headrace gateway`, or another one with "
+        "the API of Confluent's. For formats with a registry only.",
     )
     master: str = setting(
         "local[*]",
@@ -62,12 +68,21 @@ class PipelineSettings:
 def pipeline_settings(**arguments: Any) -> PipelineSettings:
     """The settings that apply here. An argument of None is not given."""
     launched = launch.current()
-    options = {"bootstrap": launched.bootstrap, "master": launched.master, "data_dir": launched.data_dir}
+    options = {
+        "bootstrap": launched.bootstrap,
+        "registry": launched.registry,
+        "master": launched.master,
+        "data_dir": launched.data_dir,
+    }
     given = {name: value for name, value in options.items() if value is not None}
     return load(PipelineSettings, section="pipeline", flags={**arguments, **given}, environ=_environment())
 
 
 def _environment() -> dict[str, str]:
-    """With the short variable that all commands take."""
-    short = os.environ.get("HEADRACE_BOOTSTRAP")
-    return {"HEADRACE_PIPELINE_BOOTSTRAP": short, **os.environ} if short else dict(os.environ)
+    """With the short variables that all commands take."""
+    short = {
+        f"HEADRACE_PIPELINE_{name}": text
+        for name in ("BOOTSTRAP", "REGISTRY")
+        if (text := os.environ.get(f"HEADRACE_{name}"))
+    }
+    return {**short, **os.environ}

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-import uvicorn
-from fastapi import FastAPI
 
 from headrace.gateway.registry.registry import Registry
-from headrace.gateway.registry.routes import create_router
 from headrace.kafka.cluster import Cluster
+from tests.gateway.registry.serving import served
 
 TIMEOUT_S = 30.0
 
@@ -48,24 +44,6 @@ def open_registry(bootstrap: str, topic: str) -> Iterator[OpenRegistry]:
 @pytest.fixture
 def registry(open_registry: OpenRegistry) -> Registry:
     return open_registry()
-
-
-@contextlib.contextmanager
-def served(registry: Registry) -> Iterator[str]:
-    """The address of a server of this registry."""
-    app = FastAPI()
-    app.include_router(create_router(registry))
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", http="h11", access_log=False))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture

@@ -27,7 +27,8 @@ from headrace.gateway.registry.limits import RegistryLimits
 from headrace.gateway.registry.negotiation import JSON_V1
 from headrace.gateway.registry.registry import Registry
 from headrace.schemas.protobuf.compiler import compile_proto
-from tests.gateway.registry.conftest import OpenRegistry, served
+from tests.gateway.registry.conftest import OpenRegistry
+from tests.gateway.registry.serving import served
 
 pytestmark = pytest.mark.timeout(120)
 

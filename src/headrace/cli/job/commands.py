@@ -38,6 +38,15 @@ Bootstrap = Annotated[
         "else [pipeline] bootstrap in headrace.toml, else 127.0.0.1:9092."
     ),
 ]
+RegistryUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        metavar="URL",
+        help="Schema registry; overrides the script. Default: $HEADRACE_REGISTRY, else [pipeline] registry in "
+        "headrace.toml, else http://127.0.0.1:8082.",
+    ),
+]
 Master = Annotated[
     str | None,
     typer.Option(
@@ -61,6 +70,7 @@ def run(
         ),
     ] = False,
     bootstrap: Bootstrap = None,
+    registry: RegistryUrl = None,
     master: Master = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -77,7 +87,15 @@ def run(
     from headrace.cli.job.run import run_jobs
 
     run_jobs(
-        script, _launch(once=once, rebuild=rebuild, bootstrap=bootstrap, master=master, data_dir=data_dir)
+        script,
+        _launch(
+            once=once,
+            rebuild=rebuild,
+            bootstrap=bootstrap,
+            registry=registry,
+            master=master,
+            data_dir=data_dir,
+        ),
     )
 
 
@@ -262,6 +280,7 @@ def explain(
         Path | None, typer.Option(metavar="FILE", help="Write the graph as a Mermaid flowchart to this file.")
     ] = None,
     bootstrap: Bootstrap = None,
+    registry: RegistryUrl = None,
     master: Master = None,
     data_dir: DataDir = None,
     format: Format = "text",
@@ -276,7 +295,8 @@ def explain(
     from headrace.pipeline.graph.job_graph import draw_text, graph_of
     from headrace.pipeline.graph.mermaid import draw_mermaid
 
-    jobs = record_jobs(script, _launch(explain=True, bootstrap=bootstrap, master=master, data_dir=data_dir))
+    launch = _launch(explain=True, bootstrap=bootstrap, registry=registry, master=master, data_dir=data_dir)
+    jobs = record_jobs(script, launch)
     graph = graph_of(jobs)
     show(jobs, format, lambda: _print_plans(draw_text(graph), jobs))
     if mermaid is not None:
@@ -295,6 +315,7 @@ def _print_plans(graph: str, jobs: Sequence[RecordedJob]) -> None:
 def _launch(
     *,
     bootstrap: str | None,
+    registry: str | None,
     master: str | None,
     data_dir: Path | None,
     once: bool = False,
@@ -305,7 +326,13 @@ def _launch(
     from headrace.pipeline.launch import Launch
 
     return Launch(
-        once=once, explain=explain, rebuild=rebuild, bootstrap=bootstrap, master=master, data_dir=data_dir
+        once=once,
+        explain=explain,
+        rebuild=rebuild,
+        bootstrap=bootstrap,
+        registry=registry,
+        master=master,
+        data_dir=data_dir,
     )
 
 

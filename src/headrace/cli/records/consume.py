@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.arguments import unescape
-from headrace.cli.command import Bootstrap, command_app, connect
+from headrace.cli.command import Bootstrap, RegistryAddress, command_app, connect
 from headrace.cli.completion import complete_groups, complete_topics
 from headrace.cli.output import ended_by_closed_pipe
-from headrace.cli.records.consume_output import RecordFormat, record_writer, template_writer
+from headrace.cli.records.consume_output import ContentFormat, RecordFormat, record_writer, template_writer
 from headrace.cli.stopping import Stopping
 from headrace.clock import SystemClock
 from headrace.times import parse_time_ms
@@ -78,6 +78,12 @@ def consume(
             metavar="TEXT", help="value: print the key before it, separated by this (\\t, \\x1f: as in C)."
         ),
     ] = None,
+    value_format: Annotated[
+        ContentFormat,
+        typer.Option(help="registry: JSON, by the schema whose id each value has. bytes: as it is."),
+    ] = "bytes",
+    key_format: Annotated[ContentFormat, typer.Option(help="The same for keys.")] = "bytes",
+    registry: RegistryAddress = None,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Read records to standard output, up to the current end, or until Ctrl-C with --follow.
@@ -95,6 +101,7 @@ def consume(
     headrace consume clicks --from-time 2026-11-15T10:30:00Z
     headrace consume clicks --offset -5 -f '%p:%o %k=%s\\n'
     headrace consume orders --group billing --follow
+    headrace consume orders --value-format registry
     """
     starts = [from_beginning, offset is not None, from_time is not None, last is not None]
     if sum(starts) > 1:
@@ -116,6 +123,10 @@ def consume(
     else:
         is_beginning = from_beginning or not (any(starts) or follow)
         start = Start(beginning=is_beginning, time_ms=time_ms, last=last)
+    if "registry" in (value_format, key_format):
+        from headrace.cli.records.registered import decoded_writer
+
+        to_bytes = decoded_writer(to_bytes, registry, value_format=value_format, key_format=key_format)
     cluster = connect(bootstrap)
     reading = Reading(
         cluster, topics=topics, partitions=partition or [], start=start, follow=follow, group=group

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 RecordFormat = Literal["value", "text", "json", "binary"]
+ContentFormat = Literal["bytes", "registry"]
 Writer = Callable[["Message"], bytes]
 """A record as the bytes that are written."""
 

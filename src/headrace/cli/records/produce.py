@@ -16,7 +16,7 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.arguments import parse_pairs, unescape
-from headrace.cli.command import Bootstrap, command_app, connect
+from headrace.cli.command import Bootstrap, RegistryAddress, command_app, connect
 from headrace.cli.completion import complete_topics
 from headrace.cli.output import OutputFormat, note, progress_bar, result, show
 from headrace.cli.records.bulk_sender import BulkSender, bulk_is_possible
@@ -97,6 +97,14 @@ def produce(
     chunk_bytes: Annotated[
         int | None, typer.Option(min=1, max=RECORD_BYTES_MAX, help="binary: a record for every N bytes.")
     ] = None,
+    schema_subject: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SUBJECT",
+            help="Lines are JSON, and records are of the latest schema of this subject, with its id in front.",
+        ),
+    ] = None,
+    registry: RegistryAddress = None,
     report: Annotated[
         OutputFormat, typer.Option(help="The report of delivered records: text, or json for programs.")
     ] = "text",
@@ -110,12 +118,15 @@ def produce(
     printf 'alice\\t1\\n' | headrace produce clicks --key-separator '\\t'
     printf 'alice:{"page": 1}\\n' | headrace produce clicks --key-separator : --format json
     headrace produce clicks --file clicks.ndjson --format json --rate 500 --compression zstd
+    headrace produce orders --schema-subject orders-value < orders.ndjson
     headrace produce images --format binary --file cat.png --header type=image/png
     """
     if format == "binary" and (key_separator or tombstones):
         raise typer.BadParameter("--key-separator and --tombstones are for lines, not for --format binary")
     if chunk_bytes and format != "binary":
         raise typer.BadParameter("--chunk-bytes is for --format binary")
+    if schema_subject is not None and format == "binary":
+        raise typer.BadParameter("--schema-subject is for lines of JSON, not for --format binary")
     if key_separator == "":
         raise typer.BadParameter("--key-separator cannot be empty")
     if key is not None and key_separator is not None:
@@ -126,6 +137,7 @@ def produce(
         key=fixed_key,
         key_separator=unescape(key_separator, option="--key-separator") if key_separator else None,
         empty_is_tombstone=tombstones,
+        encode=_encode(registry, schema_subject),
     )
     headers: list[tuple[str, str | bytes | None]] = [
         (name, value.encode()) for name, value in parse_pairs(header or (), option="--header").items()
@@ -194,6 +206,14 @@ def produce(
             has_more=functools.partial(_has_more, stream),
             report=report,
         )
+
+
+def _encode(registry: str | None, subject: str | None) -> Callable[[bytes], bytes] | None:
+    if subject is None:
+        return None
+    from headrace.cli.records.registered import record_writer_of
+
+    return record_writer_of(registry, subject)
 
 
 def _batch_bytes_max(cluster: Cluster, topic: str) -> int:

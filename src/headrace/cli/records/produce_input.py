@@ -6,7 +6,7 @@ Lines are read and split in blocks, because the time of `headrace produce` is th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BufferedIOBase
 from typing import Literal, NoReturn
 
@@ -45,11 +45,13 @@ class LineRules(Struct, frozen=True, kw_only=True):
     """of every record, unless there is a separator"""
     key_separator: bytes | None
     empty_is_tombstone: bool
+    encode: Callable[[bytes], bytes] | None = None
+    """The value of a line as that of its record. ValueError if it can't be one."""
 
     @property
     def is_plain(self) -> bool:
         """Whether each line is a value as it is."""
-        return not (self.is_json or self.key_separator or self.empty_is_tombstone)
+        return not (self.is_json or self.key_separator or self.empty_is_tombstone or self.encode)
 
 
 def read_lines(stream: BufferedIOBase, rules: LineRules) -> Iterator[Block | BadLine]:
@@ -137,7 +139,7 @@ def _split(text: bytes, rules: LineRules) -> KeyAndValue:
         return key, None
     if rules.is_json:
         _check_json(value)
-    return key, value
+    return key, value if rules.encode is None else rules.encode(value)
 
 
 _decode_json = msgspec.json.Decoder().decode

@@ -45,6 +45,7 @@ from headrace.pipeline.source.read_topic import (
     ANCIENT,
     MISFITS,
     MISSING,
+    PROBLEM,
     UNREADABLE,
     bad_records,
     read_span,
@@ -219,6 +220,7 @@ class DeadLetters:
             misfits=row[MISFITS],
             ahead=row[AHEAD],
             ancient=row[ANCIENT],
+            problem=row[PROBLEM],
         )
         errors = {
             TOPIC_HEADER: row["topic"],

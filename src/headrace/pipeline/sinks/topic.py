@@ -20,12 +20,14 @@ from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP, RETRACTIONS
 from headrace.pipeline.sinks.json_text import JSON_OPTIONS
 from headrace.pipeline.sinks.options import read_options
+from headrace.pipeline.sinks.registered.values import TYPES, Registration, registered_value
 from headrace.pipeline.sinks.sink import NativeSink, Sink, SinkWriter
-from headrace.pipeline.spark.session import bootstrap_of
+from headrace.pipeline.sinks.topic_task import PROBLEM
+from headrace.pipeline.spark.session import bootstrap_of, registry_of
 from headrace.topic_names import InvalidTopicName, check_topic_name
 
 TopicGuarantee = Literal["exactly-once", "at-least-once"]
-TopicFormat = Literal["json", "avro"]
+TopicFormat = Literal["json", "avro", "avro-registry", "json-registry", "protobuf-registry"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 TIMEOUT_S = 60.0
@@ -42,6 +44,7 @@ class Topic(Sink):
         Topic("shop-clicks", key="user")               # the row as JSON
         Topic("documents", key="id", value="body")     # one column, as it is
         Topic("prices", key="item", tombstones=True)   # for a compacted topic: a deleted row becomes a tombstone
+        Topic("orders", key="id", format="avro-registry")   # with the id of the schema, which a registry has
 
     Exactly once means for readers of committed data (`isolation.level=read_committed`, as `read_topic` reads).
     """
@@ -54,7 +57,15 @@ class Topic(Sink):
     value: str | None = None
     """The column whose text or bytes are the message's value; None for the row in `format`."""
     format: TopicFormat = "json"
-    """`json` or `avro`: the whole row, key included, without the columns that begin with `_`."""
+    """`json`, `avro`, or one of these with a registry: the whole row, key included, without the columns that begin
+    with `_`."""
+    schema: str | None = None
+    """With a registry: the schema to write with, as text; by default that of the rows. It is registered when the job
+    starts."""
+    subject: str | None = None
+    """Under which the schema is registered; by default `TOPIC-value`."""
+    registry: str | None = None
+    """The address of the registry; by default that of the session."""
     headers: str | None = None
     """A column of headers, as `read_topic` gives them: array<struct<key: string, value: binary>>."""
     tombstones: bool = False
@@ -79,6 +90,7 @@ class Topic(Sink):
         self.check_choice("guarantee", TopicGuarantee)
         self.check_choice("format", TopicFormat)
         self.check_choice("compression", Compression)
+        self._check_registry()
         if self.tombstones and not self.key:
             raise BadSink("a tombstone needs a key", hint="name its columns: Topic(…, key=…)")
 
@@ -91,6 +103,23 @@ class Topic(Sink):
         if not names:
             raise BadSink("headrace-topic needs a topic", hint='.option("topic", …)')
         return cls(names[0], **found)
+
+    def _check_registry(self) -> None:
+        if self.format not in TYPES:
+            if (self.schema, self.subject, self.registry) != (None, None, None):
+                raise BadSink(
+                    f"topic {self.name}: {self.format} has no registry",
+                    hint=f"remove schema, subject and registry, or set format to one of {', '.join(TYPES)}",
+                )
+        elif self.value is not None:
+            raise BadSink(
+                f"topic {self.name}: {self.format} is a format of whole rows", hint="remove value, or format"
+            )
+        elif self.guarantee != "exactly-once" and (self.format != "avro-registry" or self.schema is not None):
+            raise BadSink(
+                f"topic {self.name}: Spark writes at-least-once by itself, and rejects no row that violates a schema",
+                hint='remove guarantee, or set format="avro-registry" without schema',
+            )
 
     def target(self) -> str:
         return f"topic {self.name}"
@@ -117,7 +146,10 @@ class Topic(Sink):
         self.check_columns((*self.key, self.value, self.headers), rows.columns)
         if self.tombstones and OP not in rows.columns:
             raise BadSink(f"topic {self.name}: tombstones need a column `op`", hint="a change stream has one")
-        columns = [self._value_column(rows).alias("value")]
+        value, problem = self._value_columns(rows)
+        columns = [value.alias("value")]
+        if problem is not None:
+            columns.append(problem.alias(PROBLEM))
         if self.key:
             columns.append(self._key_column(rows).alias("key"))
         if self.headers:
@@ -139,7 +171,9 @@ class Topic(Sink):
             return _text_or_bytes(rows, self.key[0])
         return F.to_json(F.struct(*(_column(name) for name in self.key)))
 
-    def _value_column(self, rows: DataFrame) -> Column:
+    def _value_columns(self, rows: DataFrame) -> tuple[Column, Column | None]:
+        """The values, and why a row has none that its schema accepts."""
+        problem = None
         if self.value is not None:
             written = _text_or_bytes(rows, self.value)
         else:
@@ -147,11 +181,27 @@ class Topic(Sink):
             names = [
                 name for name in rows.columns if not name.startswith(METADATA_PREFIX) and name not in dropped
             ]
-            written = _encoded(F.struct(*(_column(name) for name in names)), self.format)
+            row = F.struct(*(_column(name) for name in names))
+            if self.format in TYPES:
+                kind = StructType([rows.schema[name] for name in names])
+                registered = registered_value(self._registration(rows.sparkSession), row, kind)
+                written, problem = registered.value, registered.problem
+            else:
+                written = _encoded(row, self.format)
         if self.tombstones:
-            is_deleted = F.coalesce(_column(OP).isin(*RETRACTIONS), F.lit(False))
-            written = F.when(~is_deleted, written)
-        return written
+            is_kept = ~F.coalesce(_column(OP).isin(*RETRACTIONS), F.lit(False))
+            written = F.when(is_kept, written)
+            problem = None if problem is None else F.when(is_kept, problem)
+        return written, problem
+
+    def _registration(self, spark: SparkSession) -> Registration:
+        return Registration(
+            format=self.format,
+            topic=self.name,
+            registry=registry_of(spark, self.registry),
+            subject=self.subject or f"{self.name}-value",
+            schema=self.schema,
+        )
 
     def _bootstrap(self) -> str:
         spark = SparkSession.getActiveSession()

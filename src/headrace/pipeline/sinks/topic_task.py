@@ -1,8 +1,8 @@
 """What a task of Spark does for the `Topic` sink: write its part of a micro-batch in a transaction of its own.
 
 Runs in Spark's Python workers, which outlive tasks: producers stay open there from batch to batch. Rows come
-as Arrow columns `value`, and perhaps `key` and `headers`; the result is a line with the number of rows, or the rows
-that the topic rejects.
+as Arrow columns `value`, and perhaps `key`, `headers` and the problem of a row that its schema rejects; the result is a
+line with the number of rows, or the rows that are rejected.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ have tasks at a time."""
 BATCH_OVERHEAD_BYTES_MAX = 61 + 40
 """What the smallest record batch has besides key, value and headers: its own header, and the numbers of a
 record at their longest."""
+
+PROBLEM = "__headrace_problem"
+"""The column with the reason why a row is rejected, or null. The value of such a row is shown, and not written."""
 
 REJECTED_BYTES_MAX = 64 * 1024 * 1024
 """Rejected rows travel to the driver. A task with more of them than this has a topic of the wrong size, not a
@@ -102,19 +105,37 @@ def write_rows(
     written = rejected_bytes = 0
     rejected: list[pa.RecordBatch] = []
     for batch in batches:
+        batch, misfits = split_by_problem(batch)
         taken, too_large = split_by_size(batch, message_bytes_max - BATCH_OVERHEAD_BYTES_MAX)
+        if misfits is not None:
+            rejected_bytes += misfits.nbytes
+            rejected.append(_rejection_response(misfits, misfits.column(PROBLEM).to_pylist()))
         if too_large is not None:
             rejected_bytes += too_large.nbytes
-            rejected.append(_rejection_response(too_large, message_bytes_max))
+            reasons = [
+                f"a message of {size:,} bytes; the topic takes {message_bytes_max:,}"
+                for size in content_sizes(too_large).to_pylist()
+            ]
+            rejected.append(_rejection_response(too_large, reasons))
         if rejected_bytes > REJECTED_BYTES_MAX:
             raise HeadraceError(
                 f"{topic}: more than {REJECTED_BYTES_MAX:,} bytes of rows in one task exceed the "
-                f"{message_bytes_max:,} bytes of the topic's max.message.bytes",
-                hint="raise max.message.bytes of the topic, or write less in a row",
+                f"{message_bytes_max:,} bytes of the topic's max.message.bytes, or violate its schema",
+                hint="raise max.message.bytes of the topic, or write less in a row; check the schema",
             )
         _produce(producer, topic, taken)
         written += taken.num_rows
     return written, rejected
+
+
+def split_by_problem(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    """The rows without a problem, and the others, if there are such."""
+    if PROBLEM not in batch.schema.names:
+        return batch, None
+    is_good = batch.column(PROBLEM).is_null()
+    if pc.all(is_good).as_py():
+        return batch, None
+    return batch.filter(is_good), batch.filter(pc.invert(is_good))
 
 
 def split_by_size(
@@ -221,11 +242,7 @@ def _written_response(written: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"written": written}], schema=RESPONSE_SCHEMA)
 
 
-def _rejection_response(rows: pa.RecordBatch, message_bytes_max: int) -> pa.RecordBatch:
-    reasons = [
-        f"a message of {size:,} bytes; the topic takes {message_bytes_max:,}"
-        for size in content_sizes(rows).to_pylist()
-    ]
+def _rejection_response(rows: pa.RecordBatch, reasons: list[str]) -> pa.RecordBatch:
     contents = [_column(rows, name) for name in ("key", "value", "headers")]
     columns = [pa.nulls(rows.num_rows, pa.int64()), reasons, *contents]
     return pa.RecordBatch.from_arrays(columns, schema=RESPONSE_SCHEMA)

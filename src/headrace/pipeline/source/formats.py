@@ -21,6 +21,8 @@ from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructFi
 
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.reasons import CHANGE_OPERATIONS, REGISTRY_PREFIX_BYTES
+from headrace.pipeline.source.registered.columns import ARRIVED, decoded
+from headrace.pipeline.source.registered.subjects import ReaderSchema, reader_schema_of
 from headrace.pipeline.source.spec import Format
 from headrace.plan_names import CHANGE_TIME
 
@@ -28,8 +30,8 @@ from headrace.plan_names import CHANGE_TIME
 PARSED = "__headrace_parsed"
 ENVELOPE = "__headrace_envelope"
 KEY_ROW = "__headrace_key_row"
+KEY = "__headrace_key"
 CORRUPT = "__headrace_corrupt"
-ARRIVED = "__headrace_arrived"
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -50,6 +52,10 @@ class Parser(Struct, frozen=True, kw_only=True):
     misfits: tuple[tuple[str, Column], ...] = ()
     """Fields, and whether they make a value unreadable. Expensive, so for bad records only."""
     is_skipped: Column | None = None
+    problem: Column | None = None
+    """Why a value is unreadable, in words, where the format finds it out itself. For bad records only."""
+    key: Column | None = None
+    """The key, if it is decoded too."""
 
     @property
     def is_bad(self) -> Column:
@@ -57,15 +63,26 @@ class Parser(Struct, frozen=True, kw_only=True):
 
 
 def parser_for(
-    format: Format, schema: str | None, required: Sequence[str] = (), *, tombstones: bool = False
+    format: Format,
+    schema: str | None,
+    required: Sequence[str] = (),
+    *,
+    tombstones: bool = False,
+    key_schema: str | None = None,
 ) -> Parser:
     """`schema` is a text as `schema_text` gives it. A record without one of the `required` fields is bad.
 
-    With `tombstones`, a change event without a value deletes the row of its key.
+    With `tombstones`, a change event without a value deletes the row of its key. With `key_schema`, a record whose key
+    is not of this registered schema is bad.
     """
     if tombstones:
-        return _with_tombstones(_changes(schema, tuple(required)), _row_type(schema))
-    return _FORMATS[format](schema, tuple(required))
+        parser = _with_tombstones(_changes(schema, tuple(required)), _row_type(schema))
+    elif (reader := reader_schema_of(schema)) is not None:
+        parser = _registered(reader, tuple(required))
+    else:
+        parser = _FORMATS[format](schema, tuple(required))
+    key = reader_schema_of(key_schema)
+    return parser if key is None else _with_key(parser, key)
 
 
 def schema_text(format: Format, schema: Any) -> str | None:
@@ -78,6 +95,8 @@ def schema_text(format: Format, schema: Any) -> str | None:
         if schema is not None:
             raise BadSource(f"{format} has no schema", hint="do not set schema; the column is called value")
         return None
+    if format in ("json-registry", "protobuf-registry"):
+        raise BadSource(f"the schema of {format} is that of a registry", hint="do not set schema")
     if schema is None:
         raise BadSource(
             f"format={format!r} needs a schema",
@@ -128,6 +147,29 @@ def _avro_schema(schema: Any) -> Any:
             "the Avro schema is not one of a record", hint='{"type": "record", "name": …, "fields": […]}'
         )
     return parsed
+
+
+def _registered(reader: ReaderSchema, required: tuple[str, ...]) -> Parser:
+    found = decoded(reader, "value", stage=PARSED)
+    return Parser(
+        stages=found.stages,
+        fields=found.fields,
+        is_unreadable=found.is_unreadable,
+        missing=_missing(required, dict(found.fields).__getitem__),
+        problem=found.problem,
+    )
+
+
+def _with_key(parser: Parser, reader: ReaderSchema) -> Parser:
+    found = decoded(reader, "key", stage=KEY)
+    problem = F.lit(None) if parser.problem is None else parser.problem
+    return replace(
+        parser,
+        stages=(*parser.stages, *found.stages),
+        is_unreadable=parser.is_unreadable | found.is_unreadable,
+        problem=F.coalesce(F.concat(F.lit("key: "), found.problem), problem),
+        key=found.whole,
+    )
 
 
 def _json(schema: str | None, required: tuple[str, ...]) -> Parser:

@@ -28,12 +28,13 @@ from headrace.pipeline.source.heartbeats import with_watermark_when_idle
 from headrace.pipeline.source.offsets import EARLIEST, Span
 from headrace.pipeline.source.options import BATCH_BOUND
 from headrace.pipeline.source.positions import Position, TopicsOnBroker, check, streaming_start_options
+from headrace.pipeline.source.registered.subjects import RegisteredFormat, find_reader_schema
 from headrace.pipeline.source.skew import skew_column
 from headrace.pipeline.source.spec import SOURCE_OPTION, Format, SourceSpec
-from headrace.pipeline.spark.session import bootstrap_of
+from headrace.pipeline.spark.session import bootstrap_of, registry_of
 from headrace.plan_names import BAD, RECORD_COLUMNS
 
-KeyFormat = Literal["string", "binary", None]
+KeyFormat = Literal["string", "binary", "avro-registry", "json-registry", "protobuf-registry", None]
 
 IS_BAD = "__headrace_is_bad"
 UNREADABLE = "__headrace_unreadable"
@@ -41,6 +42,7 @@ MISSING = "__headrace_missing"
 MISFITS = "__headrace_misfits"
 AHEAD = "__headrace_ahead"
 ANCIENT = "__headrace_ancient"
+PROBLEM = "__headrace_problem"
 
 POLL_RECORDS_MAX = 100_000
 """Records that Spark takes from its Kafka consumer at once. Each time it asks the broker for the first and the last
@@ -78,6 +80,10 @@ def read_topic(
     dead_letters: str | None = None,
     idle: str | None = None,
     tombstones: bool = False,
+    registry: str | None = None,
+    subject: str | None = None,
+    version: int | None = None,
+    message: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The records of one or several topics as a DataFrame: streaming, or bounded by the current end.
@@ -85,6 +91,7 @@ def read_topic(
         clicks = read_topic(spark, "clicks", schema="user STRING, url STRING, at TIMESTAMP",
                             event_time="at", watermark="10 minutes")
         last_day = read_topic(spark, Pattern(r"clicks\\..*"), schema=…, start=yesterday, bounded=True)
+        orders = read_topic(spark, "orders", format="avro-registry")
 
     The columns are those of the schema, and then `_key`, `_headers`, `_topic`, `_partition`, `_offset`, `_timestamp`.
     A record that cannot be parsed, or lacks a `NOT NULL` field or its event time, or whose event time is too far ahead
@@ -93,15 +100,20 @@ def read_topic(
     Uncommitted records are not read.
 
     schema      as in CREATE TABLE, or a StructType; for avro the Avro schema (avro-registry: also one for each number)
-    format      json, avro, avro-registry, changes (Debezium's envelope), text and binary (one column, `value`)
+    format      json, avro, avro-registry, json-registry, protobuf-registry, changes (Debezium's envelope), text and
+                binary (one column, `value`)
     event_time_max_ahead  how far the event time may be ahead of the record's timestamp, because a wrong time in the
                 future would move the watermark and make every other row late; None for any time
     start, end  earliest, latest, a datetime, or offsets {"clicks": {0: 17}}; an end is for bounded reading only
-    key         how `_key` is read: string, binary, or None for no such column
+    key         how `_key` is read: string, binary, one of the formats with a registry (the latest schema of TOPIC-key),
+                or None for no such column
     idle        such as "5 minutes": if nothing was written for this time and everything is read, the source's watermark
                 follows the clock at this distance, and does not hold back the other sources (in a Job only)
     tombstones  changes: a record without a value is a delete of the row with its key, as a compacted topic has it
                 after a TRUNCATE or an erasure; by default it is skipped, because a delete event is in front of it
+    registry    the address of the schema registry, for formats with one: Headrace's, Confluent's, Karapace
+    subject, version  the schema that the records are read with; by default the latest of TOPIC-value
+    message     protobuf-registry: the message, by its name; by default the first one of the schema
     options     more of Spark's Kafka source, such as {"minPartitions": "8", "kafka.security.protocol": "SSL"}
     """
     check(start, name="start")
@@ -120,7 +132,8 @@ def read_topic(
         topics=topics,
         pattern=pattern,
         format=format,
-        schema=schema_text(format, schema),
+        schema=_schema(spark, format, schema, topics, registry, subject, version, message),
+        key_schema=_key_schema(spark, key, topics, registry),
         required=() if event_time is None or event_time in RECORD_COLUMNS else (event_time,),
         bounded=bounded,
         dead_letters=dead_letters,
@@ -147,7 +160,7 @@ def watermarks_of(spark: SparkSession, spec: SourceSpec, span: Span) -> dict[tup
     """By partition, the watermark in milliseconds that the oldest of these records allows. A partition whose records
     have no time is missing."""
     assert spec.watermark is not None
-    parser = parser_for(spec.format, spec.schema, spec.required, tombstones=spec.tombstones)
+    parser = _parser(spec)
     at = F.col("timestamp") if spec.event_time is None else dict(parser.fields)[spec.event_time]
     rows = _staged(read_span(spark, spec, span), parser).where(~_is_bad(parser, spec))
     oldest = rows.groupBy("topic", "partition").agg(F.min(at).alias("at"))
@@ -158,7 +171,7 @@ def watermarks_of(spark: SparkSession, spec: SourceSpec, span: Span) -> dict[tup
 
 def bad_records(raw: DataFrame, spec: SourceSpec) -> DataFrame:
     """Of Kafka's own columns, the records that `read_topic` skips as bad, and what is wrong with each."""
-    parser = parser_for(spec.format, spec.schema, spec.required, tombstones=spec.tombstones)
+    parser = _parser(spec)
     return (
         _staged(raw, parser)
         .where(_is_bad(parser, spec))
@@ -169,7 +182,14 @@ def bad_records(raw: DataFrame, spec: SourceSpec) -> DataFrame:
             _names_of(parser.misfits).alias(MISFITS),
             _time_if(_is_ahead, parser, spec).alias(AHEAD),
             _time_if(_is_ancient, parser, spec).alias(ANCIENT),
+            (F.lit(None).cast("string") if parser.problem is None else parser.problem).alias(PROBLEM),
         )
+    )
+
+
+def _parser(spec: SourceSpec) -> Parser:
+    return parser_for(
+        spec.format, spec.schema, spec.required, tombstones=spec.tombstones, key_schema=spec.key_schema
     )
 
 
@@ -204,6 +224,43 @@ def _is_ancient(parser: Parser, spec: SourceSpec) -> Column:
 def _names_of(conditions: Sequence[tuple[str, Column]]) -> Column:
     names = [F.when(condition, F.lit(name)) for name, condition in conditions]
     return F.array_compact(F.array(*names).cast("array<string>"))
+
+
+def _schema(
+    spark: SparkSession,
+    format: Format,
+    schema: Any,
+    topics: Sequence[str],
+    registry: str | None,
+    subject: str | None,
+    version: int | None,
+    message: str | None,
+) -> str | None:
+    """The text of the schema: the one that is given, or that of the registry."""
+    if schema is None and format in get_args(RegisteredFormat):
+        found = find_reader_schema(
+            registry_of(spark, registry),
+            topics,
+            format=format,
+            subject=subject,
+            version=version,
+            message=message,
+        )
+        return found.to_text()
+    if (subject, version, message) != (None, None, None):
+        raise BadSource(
+            "subject, version and message choose a schema of a registry",
+            hint=f"remove schema, or set format to one of {', '.join(get_args(RegisteredFormat))}",
+        )
+    return schema_text(format, schema)
+
+
+def _key_schema(
+    spark: SparkSession, key: KeyFormat, topics: Sequence[str], registry: str | None
+) -> str | None:
+    if key is None or key not in get_args(RegisteredFormat):
+        return None
+    return find_reader_schema(registry_of(spark, registry), topics, format=key, is_key=True).to_text()
 
 
 def _which_topics(topic: str | Sequence[str] | Pattern) -> tuple[tuple[str, ...], str | None]:
@@ -287,8 +344,8 @@ def _staged(raw: DataFrame, parser: Parser) -> DataFrame:
 def _payload(
     raw: DataFrame, spec: SourceSpec, *, key: KeyFormat, event_time: str | None, watermark: str | None
 ) -> DataFrame:
-    parser = parser_for(spec.format, spec.schema, spec.required, tombstones=spec.tombstones)
-    columns = [*parser.fields, *_metadata_columns(key)]
+    parser = _parser(spec)
+    columns = [*parser.fields, *_metadata_columns(key, parser.key)]
     _check_columns([name for name, _ in columns], event_time)
     staged = _staged(raw, parser)
     if event_time is not None:
@@ -318,12 +375,14 @@ def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> Data
     return counted(rows, spec, count, *skew)
 
 
-def _metadata_columns(key: KeyFormat) -> list[tuple[str, Column]]:
+def _metadata_columns(key: KeyFormat, decoded_key: Column | None) -> list[tuple[str, Column]]:
     if key not in get_args(KeyFormat):
         raise BadSource(f"key={key!r} is unknown", hint=f"one of {', '.join(map(repr, get_args(KeyFormat)))}")
     columns = [(name, F.col(name.removeprefix("_"))) for name in RECORD_COLUMNS if name != "_key"]
     if key is None:
         return columns
+    if decoded_key is not None:
+        return [("_key", decoded_key), *columns]
     is_text = key == "string"
     return [("_key", F.make_valid_utf8(F.col("key").cast("string")) if is_text else F.col("key")), *columns]
 

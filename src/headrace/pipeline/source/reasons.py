@@ -33,10 +33,14 @@ class Finding(Struct, frozen=True, kw_only=True):
     """The event time, if it is too far ahead of the record's timestamp."""
     ancient: str | None = None
     """The event time, if it is before every watermark."""
+    problem: str | None = None
+    """The reason, if the format has found it out itself."""
 
 
 def reason(format: str, schema: str | None, content: bytes | None, finding: Finding) -> str:
     """`schema` is the text that `formats.schema_text` gives."""
+    if finding.problem is not None:
+        return finding.problem
     if content is None:
         return "there is no value"
     if finding.is_unreadable:

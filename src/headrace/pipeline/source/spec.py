@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from headrace.plan_names import BAD_METRIC
 
-Format = Literal["json", "avro", "avro-registry", "text", "binary", "changes"]
+Format = Literal[
+    "json", "avro", "avro-registry", "json-registry", "protobuf-registry", "text", "binary", "changes"
+]
 
 SOURCE_OPTION = "headrace.source"
 """The option of a Kafka source that holds its `SourceSpec`. Spark keeps unknown options."""
@@ -44,6 +46,9 @@ class SourceSpec(Struct, frozen=True, kw_only=True):
     tombstones: bool = False
     """Whether a change event without a value is a delete."""
 
+    key_schema: str | None = None
+    """The registered schema of keys, as text; None if keys are not decoded."""
+
     @property
     def bad_metric(self) -> str:
         """The name of the observed metric that counts the bad records of a batch."""
@@ -51,7 +56,7 @@ class SourceSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def can_have_bad(self) -> bool:
-        return self.format != "binary"
+        return self.format != "binary" or self.key_schema is not None
 
     def reads(self, topic: str) -> bool:
         return topic in self.topics or (self.pattern is not None and bool(re.fullmatch(self.pattern, topic)))

@@ -57,6 +57,7 @@ CHECKPOINT_FILES = (
 )
 LOCAL_FILES = "org.apache.hadoop.fs.LocalFileSystem"
 BOOTSTRAP_KEY = "spark.headrace.bootstrap"
+REGISTRY_KEY = "spark.headrace.registry"
 DATA_DIR_KEY = "spark.headrace.data_dir"
 
 LOG_BYTES_MAX = "10 MB"
@@ -91,6 +92,7 @@ def session(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     bootstrap: str | None = None,
+    registry: str | None = None,
     data_dir: str | Path | None = None,
 ) -> SparkSession:
     """A Spark session for jobs; the existing one, if there is one.
@@ -102,7 +104,7 @@ def session(
     The first call of all fetches the Kafka connector, which takes some seconds; from then on no network is needed.
     Spark's log is in `<data_dir>/log/spark-<name>.log`. Every option of Spark may be given in `conf`.
     """
-    settings = pipeline_settings(master=master, bootstrap=bootstrap, data_dir=data_dir)
+    settings = pipeline_settings(master=master, bootstrap=bootstrap, registry=registry, data_dir=data_dir)
     wanted = dict(conf or {})
     with _LOCK, _signal_handlers_kept():
         running = _running_session()
@@ -133,6 +135,16 @@ def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:
         or given
         or spark.conf.get(BOOTSTRAP_KEY, None)
         or pipeline_settings().bootstrap
+    )
+
+
+def registry_of(spark: SparkSession, given: str | None = None) -> str:
+    """The schema registry of a source or a sink, by the same rules as the broker."""
+    return (
+        launch.current().registry
+        or given
+        or spark.conf.get(REGISTRY_KEY, None)
+        or pipeline_settings().registry
     )
 
 
@@ -181,6 +193,7 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         # that retries an address of before ends the server, and the batch waits forever.
         "spark.python.unix.domain.socket.enabled": "true",
         BOOTSTRAP_KEY: settings.bootstrap,
+        REGISTRY_KEY: settings.registry,
         DATA_DIR_KEY: str(settings.data_dir.absolute()),
     }
     cores = local_cores(settings.master)
@@ -313,6 +326,7 @@ def _write_log4j_properties(log: Path) -> Path:
 def _set_at_run_time(spark: SparkSession, settings: PipelineSettings, wanted: Mapping[str, str]) -> None:
     """Set the broker and the data folder of this script in a session that exists already."""
     spark.conf.set(BOOTSTRAP_KEY, settings.bootstrap)
+    spark.conf.set(REGISTRY_KEY, settings.registry)
     spark.conf.set(DATA_DIR_KEY, str(settings.data_dir.absolute()))
     for key, text in wanted.items():
         if spark.conf.isModifiable(key):

@@ -1,0 +1,7 @@
+"""A registry, and Confluent's client of it."""
+
+from __future__ import annotations
+
+from tests.pipeline.source.registered.conftest import client, registry
+
+__all__ = ["client", "registry"]
