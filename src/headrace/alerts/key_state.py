@@ -131,9 +131,7 @@ def observe(rule: Rule, state: KeyState, record: Observed) -> Step:
         return state, (*changes, Change(kind=ChangeKind.LATE, at_ms=record.at_ms))
     state = replace(state, seen_ms=record.at_ms)
     if record.meets:
-        return _applied(
-            rule, replace(state, held_ms=record.at_ms), Signal.HOLDS, record.at_ms, changes
-        )
+        return _applied(rule, replace(state, held_ms=record.at_ms), Signal.HOLDS, record.at_ms, changes)
     if record.resolves or rule.clears_by_miss:
         return _applied(rule, replace(state, times=()), Signal.CLEARS, record.at_ms, changes)
     return state, changes
@@ -157,7 +155,7 @@ def _counted(rule: Rule, state: KeyState, at_ms: int) -> KeyState:
 
 def _has_enough(rule: Rule, state: KeyState) -> bool:
     times = state.times
-    return len(times) == rule.at_least and times[-1] - times[0] <= rule.within_ms
+    return len(times) == rule.at_least and times[-1] - times[0] < rule.within_ms
 
 
 def advance(rule: Rule, state: KeyState, now_ms: int) -> Step:

@@ -143,7 +143,12 @@ def tell(rule: NotifyRule, tracked: Tracked, silenced_until_ms: int | None, now_
 
 
 def _tell_endings(rule: NotifyRule, told: Told, silenced_until_ms: int | None, now_ms: int) -> Told:
-    tracked, kept, ended, notes = told.tracked, [], [], []
+    tracked = told.tracked
+    if not tracked.endings:
+        return told
+    kept: list[Ending] = []
+    ended: list[Ending] = []
+    notes: list[Note] = []
     notified_ms = tracked.notified_ms
     for ending in tracked.endings:
         firing = ending.firing

@@ -35,6 +35,7 @@ COMMANDS = {
     "edge": "headrace.cli.edge",
     "view": "headrace.cli.view.commands",
     "gateway": "headrace.cli.gateway",
+    "alert": "headrace.cli.alert.commands",
     "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",
