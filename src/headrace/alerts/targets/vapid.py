@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec import Struct
 
 
@@ -18,6 +16,10 @@ class VapidKeys(Struct, frozen=True, kw_only=True):
 
 
 def new_keys(contact: str) -> VapidKeys:
+    # Only this command needs it, and it takes a tenth of a second.
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
     key = ec.generate_private_key(ec.SECP256R1())
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
