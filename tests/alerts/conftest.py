@@ -1,4 +1,4 @@
-"""What the tests of alerts share. The state topic belongs to one runner of a cluster, so runs have brokers of their own."""
+"""What the tests of alerts share. One process runs the alerts of a cluster, so each test has a broker of its own."""
 
 from __future__ import annotations
 

@@ -65,7 +65,9 @@ class MailServer:
         self.on_mail: Callable[[], None] = lambda: None
         self._changed = threading.Condition()
 
-        def check(server: Any, session: Any, envelope: Any, mechanism: str, data: LoginPassword) -> AuthResult:
+        def check(
+            server: Any, session: Any, envelope: Any, mechanism: str, data: LoginPassword
+        ) -> AuthResult:
             is_right = (data.login, data.password) == (user.encode(), password.encode())
             return AuthResult(success=is_right, handled=not is_right)
 

@@ -209,7 +209,7 @@ class AlertEngine:
 
     def send_due(self, silences: Sequence[Silence], now_ms: int) -> None:
         """Decide the messages of groups that are due."""
-        for name in self._group_dues.take_due(now_ms, GROUPS_MAX):
+        for name in self._group_dues.take_due(now_ms, GROUPS_MAX + 1):
             self._send(name, silences, now_ms)
 
     def _send(self, name: str, silences: Sequence[Silence], now_ms: int) -> None:

@@ -118,8 +118,8 @@ Step = tuple[KeyState, tuple[Change, ...]]
 
 
 def observe(rule: Rule, state: KeyState, record: Observed) -> Step:
-    """The state after a record. Time passes until the record first."""
-    state, changes = advance(rule, state, record.at_ms)
+    """The state after a record. Time passes until just before it."""
+    state, changes = advance(rule, state, record.at_ms - 1)
     if rule.absent_for_ms is not None:
         return _observe_presence(rule, state, record, changes)
     if rule.counts and record.meets:
