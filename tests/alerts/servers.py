@@ -69,7 +69,7 @@ class MailServer:
             server: Any, session: Any, envelope: Any, mechanism: str, data: LoginPassword
         ) -> AuthResult:
             is_right = (data.login, data.password) == (user.encode(), password.encode())
-            return AuthResult(success=is_right, handled=not is_right)
+            return AuthResult(success=is_right, handled=False)
 
         options: dict[str, Any] = {}
         if user:
@@ -134,14 +134,14 @@ class HttpServer:
                     outer._ending.wait()
                 status = outer.statuses.pop(0) if outer.statuses else 204
                 headers = {name.lower(): value for name, value in self.headers.items()}
+                with outer._changed:
+                    outer.requests.append((self.path, headers, body))
+                    outer._changed.notify_all()
                 self.send_response(status)
                 if 300 <= status < 400:
                     self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
-                with outer._changed:
-                    outer.requests.append((self.path, headers, body))
-                    outer._changed.notify_all()
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -188,6 +188,13 @@ def test_topic_that_never_had_a_record_is_absent() -> None:
     assert [each.resolved_count for each in driven.pass_time(150)] == [1]
 
 
+def test_new_key_is_not_absent_before_its_first_record() -> None:
+    driven = Driven(alert(when="", rule=Rule(absent_for_ms=100)))
+    driven.write(record("a"), 1_000_000)
+    assert driven.pass_time(1_000_099) == []
+    assert [each.firing_count for each in driven.pass_time(1_000_100)] == [1]
+
+
 def test_key_that_has_resolved_is_forgotten() -> None:
     driven = Driven()
     driven.write(record("a"), 10)
@@ -222,6 +229,7 @@ class Promises(RuleBasedStateMachine):
                 Rule(resolve_after_ms=60),
                 Rule(at_least=2, within_ms=80),
                 Rule(has_resolve_when=True),
+                Rule(absent_for_ms=100),
             ]
         ),
         notify=st.builds(

@@ -121,7 +121,7 @@ class AlertEngine:
             if len(self.keys) >= KEYS_MAX:
                 self._reject(HistoryKind.KEYS_FULL, f"{place}: there are {KEYS_MAX:,} keys", now_ms)
                 return
-            tracked = Tracked(state=KeyState())
+            tracked = Tracked(state=KeyState(seen_ms=at_ms))
         if tracked.state.phase is Phase.IDLE and meets and not tracked.endings:
             tracked = replace(tracked, group=self._group_of(record), record=record_text(record))
         state, changes = key_state.observe(
