@@ -149,7 +149,7 @@ class AlertEngine:
     def _apply(
         self, key: str, tracked: Tracked, state: KeyState, changes: Sequence[Change], now_ms: int
     ) -> None:
-        if state == tracked.state and not changes:
+        if state == tracked.state and not changes and key in self.keys:
             self._schedule(key, tracked)
             return
         tracked = replace(tracked, state=state)
