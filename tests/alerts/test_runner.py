@@ -15,6 +15,7 @@ from headrace.alerts.key_state import Rule
 from headrace.alerts.notifying import NotifyRule
 from headrace.alerts.runner import AlertsRun
 from headrace.alerts.silences import Silence
+from headrace.alerts.targets import mail as mail_module
 from headrace.clock import SystemClock
 from headrace.kafka.cluster import Partition
 from headrace.testing.ports import free_port
@@ -264,3 +265,39 @@ def test_absent_key_fires_after_the_records_were_read(lab: Lab, mail: MailServer
         mail.wait_for(lambda mails: len(mails) == 1)
     assert mail.subjects == ["quick fires: service=a"]
     assert "firing" not in lab.events("quiet")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_storm_of_100_000_keys_is_a_few_mails_that_count_every_key(lab: Lab, mail: MailServer) -> None:
+    lab.topic(partitions=4)
+    lab.add("errors", mail.address(), notify=NotifyRule(group_wait_ms=1_000, group_interval_ms=2_000))
+    for start in range(0, 100_000, 5_000):
+        lab.write(*({"level": "ERROR", "service": f"s{start + number}"} for number in range(5_000)))
+    with lab.running():
+        mail.wait_for(lambda _: counted(mail) == 100_000, timeout_s=500)
+        wait_until(lambda: lab.stored().waiting == {})
+    assert len(mail.mails) <= 100
+    assert max(len(str(each)) for each in mail.mails) < 20_000
+
+
+def counted(mail: MailServer) -> int:
+    """`errors fires (4,000 firing)`"""
+    return sum(int(subject.partition("(")[2].split()[0].replace(",", "")) for subject in mail.subjects)
+
+
+def test_mail_server_that_hangs_delays_no_other_target(
+    lab: Lab, mail: MailServer, http: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mail_module, "TIMEOUT_S", 0.5)
+    lab.topic()
+    mail.hangs = True
+    lab.add("errors", mail.address(), http.url)
+    with lab.running():
+        for number in range(3):
+            lab.write({"level": "ERROR", "service": str(number)})
+            http.wait_for(number + 1)
+        wait_until(lambda: "retrying" in lab.events())
+        mail.hangs = False
+        mail.wait_for(lambda mails: len(mails) == 3)
+    assert "timed out" in next(each.reason for each in lab.history() if each.event == "retrying")
