@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import queue
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,6 @@ from aiosmtpd.controller import Controller
 from confluent_kafka import Producer
 
 from headrace import Broker
-from headrace.testing.ports import free_port
 
 WAIT_S = 60
 
@@ -47,7 +47,9 @@ def write(producer: Producer, service: str, level: str) -> None:
 
 
 def main() -> None:
-    inbox, port = Inbox(), free_port()
+    inbox = Inbox()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     server = Controller(inbox, hostname="127.0.0.1", port=port)
     server.start()
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:

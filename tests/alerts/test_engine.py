@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import rule as step
 
 from headrace.alerts import engine as engine_module
-from headrace.alerts.book import Book, Draft, Group, Loaded
+from headrace.alerts.book import Book, Draft, Group, Loaded, removal
 from headrace.alerts.definition import Alert
-from headrace.alerts.engine import AlertEngine, removal
+from headrace.alerts.engine import AlertEngine
 from headrace.alerts.history import HistoryKind
 from headrace.alerts.key_state import Phase, Rule
 from headrace.alerts.message import LISTED_MAX, Message, MessageKind

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.alerts.key_state import (
     TRANSITIONS,
+    Change,
     ChangeKind,
     KeyState,
     Observed,
@@ -26,7 +27,8 @@ def run(
     rule: Rule, *records: tuple[int, bool] | tuple[int, bool, bool], until_ms: int = 0
 ) -> list[tuple[str, int]]:
     """The changes after these records (time, meets[, resolves]), and after time has passed."""
-    state, found = KeyState(), []
+    state = KeyState()
+    found: list[Change] = []
     for at_ms, meets, *resolves in records:
         state, changes = observe(
             rule, state, Observed(at_ms=at_ms, meets=meets, resolves=bool(resolves and resolves[0]))
@@ -171,7 +173,7 @@ def test_time_in_steps_is_time_at_once(rule: Rule, seen: list[Observed], step_ms
     for record in seen:
         state, _ = observe(rule, state, record)
     in_steps, at_once = state, advance(rule, state, 400)
-    found = []
+    found: list[Change] = []
     for now_ms in (step_ms, 300, 400):
         in_steps, changes = advance(rule, in_steps, now_ms)
         found += changes

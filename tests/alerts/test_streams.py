@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.alerts.streams import Corrected, Streams
+from headrace.alerts.streams import Corrected, Read, Streams
 from headrace.kafka.cluster import Partition
 from tests.alerts.conftest import Lab, wait_until
 
@@ -17,14 +17,17 @@ def test_time_is_that_of_the_records_until_all_are_read(lab: Lab) -> None:
     try:
         streams.assign({Partition("logs", 0): 1})
         assert streams.time_ms("logs", NOW_MS) == 0
-        reads = []
+        reads: list[Read] = []
         while not reads:
             reads = streams.read(1, 1)
         assert [(each.offset, each.at_ms) for each in reads] == [(1, 3_000)]
         assert streams.time_ms("logs", NOW_MS) == 3_000
-        wait_until(
-            lambda: bool(reads.extend(streams.read(10, 0.1))) or streams.time_ms("logs", NOW_MS) == NOW_MS
-        )
+
+        def is_at_end() -> bool:
+            reads.extend(streams.read(10, 0.1))
+            return streams.time_ms("logs", NOW_MS) == NOW_MS
+
+        wait_until(is_at_end)
         assert [each.offset for each in reads] == [1, 2]
         assert streams.time_ms("another", NOW_MS) == NOW_MS
     finally:

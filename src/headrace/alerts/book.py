@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from headrace.alerts.history import HistoryEvent
+from headrace.alerts.history import HistoryEvent, HistoryKind
+from headrace.alerts.keys import values_from
 from headrace.alerts.message import Message
 from headrace.alerts.notifying import Tracked
 
@@ -59,3 +60,25 @@ class Loaded(Struct, kw_only=True):
     book: Book | None = None
     keys: dict[str, Tracked] = {}
     groups: dict[str, Group] = {}
+
+
+def removal(name: str, loaded: Loaded, now_ms: int) -> Draft:
+    """Deletes everything of an alert that was removed. The history names what fired."""
+    fired = (
+        HistoryEvent(
+            at_ms=now_ms,
+            alert=name,
+            event=HistoryKind.REMOVED,
+            key=values_from(key),
+            firing=tracked.firing.number,
+        )
+        for key, tracked in loaded.keys.items()
+        if tracked.firing is not None
+    )
+    return Draft(
+        book=None,
+        keys=dict.fromkeys(loaded.keys),
+        groups=dict.fromkeys(loaded.groups),
+        history=tuple(fired),
+        messages=(),
+    )

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.alerts import points
-from headrace.alerts.book import Loaded
+from headrace.alerts.book import Loaded, removal
 from headrace.alerts.definition import Alert
 from headrace.alerts.delivery import Delivery
-from headrace.alerts.engine import AlertEngine, removal
+from headrace.alerts.engine import AlertEngine
 from headrace.alerts.history import HistoryEvent, HistoryKind
 from headrace.alerts.lanes import WAITING_MAX, Lanes, Outcome
 from headrace.alerts.message import Message, Waiting

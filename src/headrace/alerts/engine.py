@@ -352,25 +352,3 @@ class AlertEngine:
             return
         self.groups[name] = group
         self._group_dues.set(name, group.due_ms)
-
-
-def removal(name: str, loaded: Loaded, now_ms: int) -> Draft:
-    """Deletes everything of an alert that was removed. The history names what fired."""
-    fired = (
-        HistoryEvent(
-            at_ms=now_ms,
-            alert=name,
-            event=HistoryKind.REMOVED,
-            key=values_from(key),
-            firing=tracked.firing.number,
-        )
-        for key, tracked in loaded.keys.items()
-        if tracked.firing is not None
-    )
-    return Draft(
-        book=None,
-        keys=dict.fromkeys(loaded.keys),
-        groups=dict.fromkeys(loaded.groups),
-        history=tuple(fired),
-        messages=(),
-    )
