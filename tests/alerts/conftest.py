@@ -23,6 +23,7 @@ from headrace.alerts.runner import AlertsRun
 from headrace.alerts.state_log import Stored, read_state
 from headrace.kafka.cluster import Cluster
 from tests.alerts.servers import HttpServer, MailServer
+from tests.compatibility.brokers import running_broker
 
 WAIT_S = 60.0
 
@@ -115,9 +116,13 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    with headrace.Broker(data_dir=tmp_path / "broker") as broker:
-        yield Lab(broker.bootstrap, tmp_path / "data")
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+    if request.config.getoption("--bootstrap-of") == "headrace":
+        with headrace.Broker(data_dir=tmp_path / "broker") as broker:
+            yield Lab(broker.bootstrap, tmp_path / "data")
+        return
+    with running_broker("kafka", tmp_path) as kafka:
+        yield Lab(kafka.bootstrap, tmp_path / "data")
 
 
 @pytest.fixture

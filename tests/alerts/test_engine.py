@@ -107,6 +107,35 @@ def test_storm_beyond_a_message_follows_in_the_next(monkeypatch: pytest.MonkeyPa
     assert counts == [400, 400, 200]
 
 
+def test_transaction_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "TRANSACTION_BYTES", 100_000)
+    driven = Driven(alert(rule=Rule(at_least=50, within_ms=1_000)))
+    for number in range(200):
+        for _ in range(50):
+            driven.write(record(f"s{number}", text="x" * 500), 10)
+        driven.engine.take()
+    counts, sizes = [], []
+    for at_ms in range(10, 40):
+        counts += [message.firing_count for message in driven.pass_time(at_ms)]
+        sizes.append(sum(len(msgspec.json.encode(each)) for each in driven.drafts[-1].keys.values()))
+    assert sum(counts) == 200
+    assert max(sizes) < 150_000
+
+
+def test_key_whose_end_was_not_told_is_not_forgotten() -> None:
+    driven = Driven()
+    driven.write(record("a"), 10)
+    driven.pass_time(10)
+    silence = Silence(id="s", start_ms=0, end_ms=1 << 50)
+    driven.write(record("a", "INFO"), 20)
+    assert driven.pass_time(10_000_000, (silence,)) == []
+    assert driven.engine.on_time(20_000_000, 20_000_000, 10) == 0
+    driven.engine.on_silences_changed(20_000_000)
+    assert [each.resolved_count for each in driven.pass_time(20_000_000)] == [1]
+    driven.pass_time(20_000_001)
+    assert driven.engine.keys == {}
+
+
 def test_groups_beyond_the_bound_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "GROUPS_MAX", 5)
     driven = Driven(alert(group_by=("service",)))

@@ -31,7 +31,9 @@ def resolves(tracked: Tracked, at_ms: int) -> Tracked:
 def test_firing_and_its_end_are_told_once() -> None:
     told = tell(NotifyRule(), fires(), None, 10)
     assert (told.fires, told.next_ms) == (True, NEVER_MS)
-    assert not tell(NotifyRule(), told.tracked, None, 20).says_something
+    again = tell(NotifyRule(), told.tracked, None, 20)
+    assert not again.says_something
+    assert again.tracked is told.tracked  # nothing of it is written again
     ended = tell(NotifyRule(), resolves(told.tracked, 30), None, 40)
     assert [each.firing.number for each in ended.ended] == [1]
     assert not tell(NotifyRule(), ended.tracked, None, 50).says_something

@@ -58,8 +58,6 @@ class RunnerStatus(Struct, frozen=True, kw_only=True):
     pid: int | None = None
     updated_ms: int = 0
     error: str = ""
-    lag: int = 0
-    """records of all alerts that were not read yet"""
 
 
 class Alerts:

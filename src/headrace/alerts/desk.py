@@ -13,7 +13,7 @@ from headrace.alerts import points
 from headrace.alerts.book import Loaded, removal
 from headrace.alerts.definition import Alert
 from headrace.alerts.delivery import Delivery
-from headrace.alerts.engine import AlertEngine
+from headrace.alerts.engine import TRANSACTION_BYTES, AlertEngine
 from headrace.alerts.history import HistoryEvent, HistoryKind
 from headrace.alerts.lanes import WAITING_MAX, Lanes, Outcome
 from headrace.alerts.message import Message, Waiting
@@ -71,8 +71,10 @@ class Desk:
     def has_moved(self) -> bool:
         return any(each.has_moved for each in self.engines.values())
 
-    def changes_more_than(self, count: int) -> bool:
-        return sum(each.changed_count for each in self.engines.values()) > count
+    @property
+    def is_full(self) -> bool:
+        """Whether a transaction has enough to write."""
+        return sum(each.changed_bytes for each in self.engines.values()) > TRANSACTION_BYTES
 
     def commit(self, now_ms: int) -> None:
         """Write everything that has changed, and start to send what was decided."""

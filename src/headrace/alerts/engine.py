@@ -36,6 +36,12 @@ OTHERS = "{}"
 MESSAGE_KEYS_MAX = 20_000
 """Keys of a message: their states are in its transaction. Others follow in the next one."""
 
+TRANSACTION_BYTES = 8 * 1024 * 1024
+"""A transaction is committed when an alert has changed so much; the writer takes eight times as much."""
+
+RECORD_BYTES, TIME_BYTES = 400, 14
+"""Of a record of the log without its key, and of a time in it."""
+
 UNREADABLE_EVENTS_MAX = 10
 """In the history, for each transaction: the first show what is wrong, all are counted."""
 
@@ -63,6 +69,8 @@ class AlertEngine:
         """by more than positions, counts and times"""
         self.has_moved = False
         """by anything"""
+        self.changed_bytes = 0
+        """of the records that the log gets for it; an estimate"""
         if is_same:
             for key, tracked in loaded.keys.items():
                 self._put(key, tracked)
@@ -137,7 +145,7 @@ class AlertEngine:
             state, changes = key_state.advance(self.alert.rule, tracked.state, time_ms)
             forgotten_ms = key_state.forgotten_ms(self.alert.rule, state)
             is_forgotten = forgotten_ms is not None and forgotten_ms <= time_ms
-            if is_forgotten and not changes and not tracked.endings:
+            if is_forgotten and not changes:
                 if now_ms >= tracked.notified_ms + self.alert.notify.cool_down_ms:
                     self._put(key, None)
                     continue
@@ -216,7 +224,7 @@ class AlertEngine:
         message = GroupMessage(self.alert, values_from(name), now_ms)
         next_ms = NEVER_MS
         for key in [*self._members.get(name, ())]:
-            if message.key_count >= MESSAGE_KEYS_MAX:
+            if message.key_count >= MESSAGE_KEYS_MAX or self.changed_bytes > TRANSACTION_BYTES:
                 next_ms = now_ms
                 break
             tracked = self.keys[key]
@@ -275,6 +283,7 @@ class AlertEngine:
 
     def note(self, event: HistoryEvent) -> None:
         self._history.append(event)
+        self.changed_bytes += RECORD_BYTES
         self.is_changed = True
 
     def take(self) -> Draft:
@@ -287,13 +296,9 @@ class AlertEngine:
             messages=tuple(self._messages),
         )
         self._changed_keys, self._changed_groups, self._history, self._messages = {}, {}, [], []
-        self._unreadable = 0
+        self._unreadable = self.changed_bytes = 0
         self.is_changed = self.has_moved = False
         return draft
-
-    @property
-    def changed_count(self) -> int:
-        return len(self._changed_keys) + len(self._history)
 
     def _record(self, kind: HistoryKind, at_ms: int, key: str, **fields: Any) -> None:
         self.note(
@@ -317,7 +322,11 @@ class AlertEngine:
 
     def _put(self, key: str, tracked: Tracked | None) -> None:
         before = self.keys.get(key)
-        self._changed_keys[key] = None
+        if key not in self._changed_keys:
+            self._changed_keys[key] = None
+            self.changed_bytes += RECORD_BYTES + len(key)
+            if tracked is not None:
+                self.changed_bytes += len(tracked.record) + TIME_BYTES * len(tracked.state.times)
         self.has_moved = True
         if before is not None and (tracked is None or tracked.group != before.group):
             self._leave(before.group, key)
@@ -341,7 +350,9 @@ class AlertEngine:
 
     def _schedule(self, key: str, tracked: Tracked) -> None:
         due = key_state.next_due(self.alert.rule, tracked.state)
-        self._dues.set(key, due[0] if due else key_state.forgotten_ms(self.alert.rule, tracked.state))
+        due_ms = due[0] if due else key_state.forgotten_ms(self.alert.rule, tracked.state)
+        # A key is not forgotten before a message has told its end.
+        self._dues.set(key, None if due is None and tracked.endings else due_ms)
 
     def _put_group(self, name: str, group: Group | None) -> None:
         self._changed_groups[name] = None

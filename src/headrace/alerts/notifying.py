@@ -203,6 +203,8 @@ def _tell_again(rule: NotifyRule, told: Told, firing: Firing, now_ms: int) -> To
     assert firing.repeated_ms is not None
     repeats = rule.repeat_ms is not None and now_ms >= firing.repeated_ms + rule.repeat_ms
     escalates = _escalates_ms(rule, firing) <= now_ms
+    if not (repeats or escalates):
+        return replace(told, next_ms=_next_ms(rule, firing))
     notes = told.notes
     if repeats:
         firing = replace(firing, repeated_ms=now_ms)

@@ -27,11 +27,8 @@ from headrace.kafka.errors import RequestFailed
 READ_COUNT, READ_S = 2_000, 0.1
 """Records of one step, and how long it waits for them: messages and timers wait as long."""
 
-DUE_MAX = 5_000
+DUE_MAX = 1_000
 """Keys of an alert that time changes in one step, and so in one transaction."""
-
-CHANGES_MAX = 20_000
-"""Of a transaction: its records are in memory, some hundred bytes each."""
 
 CHECK_COUNT = 100
 """Records between two looks at the size of the transaction."""
@@ -161,7 +158,7 @@ class AlertsRun:
         for number, read in enumerate(reads):
             for engine in engines.get(read.topic, ()):
                 engine.on_read(read, now_ms)
-            if number % CHECK_COUNT == 0 and self._desk.changes_more_than(CHANGES_MAX):
+            if number % CHECK_COUNT == 0 and self._desk.is_full:
                 self._commit(now_ms)
 
     def _pass_time(self, streams: Streams, now_ms: int) -> bool:
@@ -171,7 +168,7 @@ class AlertsRun:
             time_ms = streams.time_ms(engine.alert.topic, now_ms)
             is_full |= engine.on_time(time_ms, now_ms, DUE_MAX) == DUE_MAX
             engine.send_due(self._silences, now_ms)
-            if self._desk.changes_more_than(CHANGES_MAX):
+            if self._desk.is_full:
                 self._commit(now_ms)
         return is_full
 
