@@ -122,7 +122,7 @@ def test_transaction_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert max(sizes) < 150_000
 
 
-def test_key_whose_end_was_not_told_is_not_forgotten() -> None:
+def test_key_whose_end_was_not_reported_is_not_forgotten() -> None:
     driven = Driven()
     driven.write(record("a"), 10)
     driven.pass_time(10)
@@ -247,8 +247,8 @@ SILENCE_MS = 150
 
 
 class Promises(RuleBasedStateMachine):
-    """No notification while silenced; each firing is told at most once as firing, and exactly once as resolved if a
-    message told it; nothing is left untold."""
+    """No notification while silenced; each firing is reported at most once as firing, and exactly once as resolved if a
+    message reported it; nothing is left unreported."""
 
     @initialize(
         rule=st.sampled_from(
@@ -276,8 +276,8 @@ class Promises(RuleBasedStateMachine):
         self.driven = Driven(alert(rule=rule, notify=notify, resolve_when=resolve_when))
         self.now_ms = 1_000
         self.silences: tuple[Silence, ...] = ()
-        self.told_firing: list[int] = []
-        self.told_resolved: list[int] = []
+        self.notified_firing: list[int] = []
+        self.notified_resolved: list[int] = []
         self.escalated: list[int] = []
 
     @step(
@@ -320,16 +320,16 @@ class Promises(RuleBasedStateMachine):
             if message.kind is MessageKind.ESCALATION:
                 self.escalated += [each.firing for each in message.firing]
             else:
-                self.told_firing += [each.firing for each in message.firing if not each.is_repeated]
+                self.notified_firing += [each.firing for each in message.firing if not each.is_repeated]
         for draft in self.driven.drafts[-1:]:
             for message, is_escalation in draft.messages:
                 if not is_escalation:
-                    self.told_resolved += [each.firing for each in message.resolved]
+                    self.notified_resolved += [each.firing for each in message.resolved]
 
     @invariant()
-    def nothing_is_told_twice(self) -> None:
-        for told in (self.told_firing, self.told_resolved, self.escalated):
-            assert len(told) == len(set(told))
+    def nothing_is_notified_twice(self) -> None:
+        for reported in (self.notified_firing, self.notified_resolved, self.escalated):
+            assert len(reported) == len(set(reported))
 
     @invariant()
     def firings_end_or_still_fire(self) -> None:
@@ -349,10 +349,10 @@ class Promises(RuleBasedStateMachine):
         for _ in range(20):
             self.now_ms += 500
             self.send()
-        self.nothing_is_told_twice()
+        self.nothing_is_notified_twice()
         still = {each.firing.number for each in self.driven.engine.keys.values() if each.firing is not None}
         assert not still or self.rule.absent_for_ms is not None
-        assert set(self.told_firing) <= set(self.told_resolved) | still
+        assert set(self.notified_firing) <= set(self.notified_resolved) | still
         numbers = set(range(1, self.driven.engine.book.counts.firings + 1))
         suppressed = {
             each.firing
@@ -360,8 +360,8 @@ class Promises(RuleBasedStateMachine):
             for each in draft.history
             if each.event is HistoryKind.SUPPRESSED
         }
-        assert numbers == set(self.told_resolved) | suppressed | still
-        assert not set(self.told_resolved) & (suppressed | still)
+        assert numbers == set(self.notified_resolved) | suppressed | still
+        assert not set(self.notified_resolved) & (suppressed | still)
 
 
 Promises.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

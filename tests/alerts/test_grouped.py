@@ -6,7 +6,7 @@ from headrace.alerts.definition import Alert
 from headrace.alerts.grouped import GroupMessage
 from headrace.alerts.key_state import KeyState, Phase
 from headrace.alerts.message import LISTED_MAX, MessageKind
-from headrace.alerts.notifying import Ending, Firing, Told, Tracked
+from headrace.alerts.notifying import Ending, Firing, Reported, Tracked
 
 ALERT = Alert(name="errors", id="a1", topic="logs", created_ms=0, when="x > 1")
 FIRING = Firing(number=3, since_ms=1, fired_ms=2, notified_ms=5)
@@ -18,14 +18,14 @@ def tracked(firing: Firing | None = FIRING) -> Tracked:
 
 def test_group_without_news_has_no_message() -> None:
     message = GroupMessage(ALERT, {}, 10)
-    message.add('{"a":1}', tracked(), Told(tracked=tracked()))
+    message.add('{"a":1}', tracked(), Reported(tracked=tracked()))
     assert (message.messages(1), message.key_count) == ([], 0)
 
 
 def test_lists_are_cut_and_counted() -> None:
     message = GroupMessage(ALERT, {"team": "red"}, 10)
     for number in range(LISTED_MAX + 7):
-        message.add(f'{{"a":{number}}}', tracked(), Told(tracked=tracked(), fires=True))
+        message.add(f'{{"a":{number}}}', tracked(), Reported(tracked=tracked(), fires=True))
     ((found, is_escalation),) = message.messages(99)
     assert (found.firing_count, found.cut, found.total_firing, is_escalation) == (
         LISTED_MAX + 7,
@@ -40,7 +40,7 @@ def test_end_of_an_escalated_firing_is_in_both_messages() -> None:
     escalated = Firing(number=4, since_ms=1, fired_ms=2, notified_ms=5, escalated_ms=7)
     endings = (Ending(firing=FIRING, ended_ms=9), Ending(firing=escalated, ended_ms=9))
     message = GroupMessage(ALERT, {}, 10)
-    message.add('{"a":1}', tracked(None), Told(tracked=tracked(None), ended=endings))
+    message.add('{"a":1}', tracked(None), Reported(tracked=tracked(None), ended=endings))
     found = [
         (each.kind, [one.firing for one in each.resolved], is_escalation)
         for each, is_escalation in message.messages(0)
@@ -50,6 +50,6 @@ def test_end_of_an_escalated_firing_is_in_both_messages() -> None:
 
 def test_escalation_is_a_message_of_its_own() -> None:
     message = GroupMessage(ALERT, {}, 10)
-    message.add('{"a":1}', tracked(), Told(tracked=tracked(), repeats=True, escalates=True))
+    message.add('{"a":1}', tracked(), Reported(tracked=tracked(), repeats=True, escalates=True))
     found = [(each.kind, each.firing[0].is_repeated) for each, _ in message.messages(1)]
     assert found == [(MessageKind.FIRING, True), (MessageKind.ESCALATION, False)]

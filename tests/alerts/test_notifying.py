@@ -1,4 +1,4 @@
-"""What messages say about a key: once that it fires, once that it resolved, nothing while it is silenced."""
+"""What messages report about a key: once that it fires, once that it resolved, nothing while it is silenced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.alerts.notifying import (
     acknowledge,
     begin,
     end,
-    tell,
+    report,
 )
 
 IDLE = Tracked(state=KeyState())
@@ -28,69 +28,69 @@ def resolves(tracked: Tracked, at_ms: int) -> Tracked:
     return replace(end(tracked, at_ms), state=KeyState())
 
 
-def test_firing_and_its_end_are_told_once() -> None:
-    told = tell(NotifyRule(), fires(), None, 10)
-    assert (told.fires, told.next_ms) == (True, NEVER_MS)
-    again = tell(NotifyRule(), told.tracked, None, 20)
-    assert not again.says_something
-    assert again.tracked is told.tracked  # nothing of it is written again
-    ended = tell(NotifyRule(), resolves(told.tracked, 30), None, 40)
+def test_firing_and_its_end_are_reported_once() -> None:
+    reported = report(NotifyRule(), fires(), None, 10)
+    assert (reported.fires, reported.next_ms) == (True, NEVER_MS)
+    again = report(NotifyRule(), reported.tracked, None, 20)
+    assert not again.has_news
+    assert again.tracked is reported.tracked  # nothing of it is written again
+    ended = report(NotifyRule(), resolves(reported.tracked, 30), None, 40)
     assert [each.firing.number for each in ended.ended] == [1]
-    assert not tell(NotifyRule(), ended.tracked, None, 50).says_something
+    assert not report(NotifyRule(), ended.tracked, None, 50).has_news
 
 
-def test_firing_that_has_ended_before_a_message_is_told_once_as_resolved() -> None:
-    told = tell(NotifyRule(), resolves(fires(), 5), None, 10)
-    assert (told.fires, len(told.ended)) == (False, 1)
-    assert told.tracked.endings == ()
+def test_firing_that_has_ended_before_a_message_is_reported_once_as_resolved() -> None:
+    reported = report(NotifyRule(), resolves(fires(), 5), None, 10)
+    assert (reported.fires, len(reported.ended)) == (False, 1)
+    assert reported.tracked.endings == ()
 
 
-def test_silenced_firing_is_told_when_the_silence_ends() -> None:
-    silenced = tell(NotifyRule(), fires(), 100, 10)
-    assert (silenced.says_something, silenced.next_ms) == (False, 100)
+def test_silenced_firing_is_reported_when_the_silence_ends() -> None:
+    silenced = report(NotifyRule(), fires(), 100, 10)
+    assert (silenced.has_news, silenced.next_ms) == (False, 100)
     assert [each.kind for each in silenced.notes] == [NoteKind.SILENCED]
-    assert tell(NotifyRule(), silenced.tracked, 100, 20).notes == ()
-    assert tell(NotifyRule(), silenced.tracked, None, 100).fires
+    assert report(NotifyRule(), silenced.tracked, 100, 20).notes == ()
+    assert report(NotifyRule(), silenced.tracked, None, 100).fires
 
 
-def test_end_of_a_told_firing_waits_for_the_end_of_a_silence() -> None:
-    told = tell(NotifyRule(), fires(), None, 10).tracked
-    silenced = tell(NotifyRule(), resolves(told, 20), 100, 30)
-    assert (silenced.says_something, silenced.next_ms) == (False, 100)
-    assert len(tell(NotifyRule(), silenced.tracked, None, 100).ended) == 1
+def test_end_of_a_reported_firing_waits_for_the_end_of_a_silence() -> None:
+    reported = report(NotifyRule(), fires(), None, 10).tracked
+    silenced = report(NotifyRule(), resolves(reported, 20), 100, 30)
+    assert (silenced.has_news, silenced.next_ms) == (False, 100)
+    assert len(report(NotifyRule(), silenced.tracked, None, 100).ended) == 1
 
 
-def test_firing_that_began_and_ended_in_a_silence_is_never_told() -> None:
-    silenced = tell(NotifyRule(), resolves(tell(NotifyRule(), fires(), 100, 5).tracked, 10), 100, 20)
+def test_firing_that_began_and_ended_in_a_silence_is_never_reported() -> None:
+    silenced = report(NotifyRule(), resolves(report(NotifyRule(), fires(), 100, 5).tracked, 10), 100, 20)
     assert [(each.kind, each.reason) for each in silenced.notes] == [(NoteKind.SUPPRESSED, "silenced")]
-    assert not tell(NotifyRule(), silenced.tracked, None, 100).says_something
+    assert not report(NotifyRule(), silenced.tracked, None, 100).has_news
 
 
 def test_cool_down_defers_the_next_firing_and_drops_one_that_ends_within() -> None:
     rule = NotifyRule(cool_down_ms=1_000)
-    told = tell(rule, fires(), None, 0).tracked
-    told = tell(rule, resolves(told, 10), None, 20).tracked
-    again = tell(rule, fires(told, 2, 30), None, 40)
-    assert (again.says_something, again.next_ms) == (False, 1_000)
-    assert tell(rule, again.tracked, None, 1_000).fires
-    dropped = tell(rule, resolves(again.tracked, 50), None, 60)
+    reported = report(rule, fires(), None, 0).tracked
+    reported = report(rule, resolves(reported, 10), None, 20).tracked
+    again = report(rule, fires(reported, 2, 30), None, 40)
+    assert (again.has_news, again.next_ms) == (False, 1_000)
+    assert report(rule, again.tracked, None, 1_000).fires
+    dropped = report(rule, resolves(again.tracked, 50), None, 60)
     assert (dropped.ended, [each.reason for each in dropped.notes]) == ((), ["cool-down"])
 
 
 def test_repetition_and_escalation_end_with_the_acknowledgement() -> None:
     rule = NotifyRule(repeat_ms=100, escalate_after_ms=250)
-    told = tell(rule, fires(), None, 0)
-    assert told.next_ms == 100
-    repeated = tell(rule, told.tracked, None, 100)
+    reported = report(rule, fires(), None, 0)
+    assert reported.next_ms == 100
+    repeated = report(rule, reported.tracked, None, 100)
     assert (repeated.repeats, repeated.fires, repeated.next_ms) == (True, False, 200)
-    escalated = tell(rule, repeated.tracked, None, 250)
+    escalated = report(rule, repeated.tracked, None, 250)
     assert escalated.escalates
-    assert not tell(rule, escalated.tracked, None, 260).escalates
+    assert not report(rule, escalated.tracked, None, 260).escalates
     acknowledged = acknowledge(repeated.tracked, "ann", 110, requested_ms=105)
     assert acknowledged is not None
-    after = tell(rule, acknowledged, None, 10_000)
-    assert (after.says_something, after.next_ms) == (False, NEVER_MS)
-    assert len(tell(rule, resolves(acknowledged, 10_001), None, 10_002).ended) == 1
+    after = report(rule, acknowledged, None, 10_000)
+    assert (after.has_news, after.next_ms) == (False, NEVER_MS)
+    assert len(report(rule, resolves(acknowledged, 10_001), None, 10_002).ended) == 1
 
 
 def test_acknowledgement_is_for_firings_of_before() -> None:
@@ -101,9 +101,9 @@ def test_acknowledgement_is_for_firings_of_before() -> None:
     assert acknowledge(IDLE, "ann", 1, requested_ms=1) is None
 
 
-def test_endings_that_no_message_could_tell_are_counted_beyond_a_bound() -> None:
+def test_endings_that_no_message_has_reported_are_counted_beyond_a_bound() -> None:
     tracked = IDLE
     for number in range(ENDINGS_MAX + 5):
         tracked = resolves(fires(tracked, number), number)
-    told = tell(NotifyRule(), tracked, None, 100)
-    assert (len(told.ended), tracked.endings_cut, told.tracked.endings_cut) == (ENDINGS_MAX, 5, 0)
+    reported = report(NotifyRule(), tracked, None, 100)
+    assert (len(reported.ended), tracked.endings_cut, reported.tracked.endings_cut) == (ENDINGS_MAX, 5, 0)

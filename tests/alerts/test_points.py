@@ -75,7 +75,7 @@ def test_kill_loses_no_notification_and_doubles_only_those_in_doubt(
     assert firings == list(range(1, services + 2))
     assert [each.firing for each in history if each.event == "resolved"] == firings[:-1]
     assert len(decided) == len(set(decided))
-    told = "".join(str(each.get_content()) for each in mail.mails)
+    reported = "".join(str(each.get_content()) for each in mail.mails)
     assert all(
-        f"service={each}:" in told for each in ("last", *(f"s{number + 1}" for number in range(services)))
+        f"service={each}:" in reported for each in ("last", *(f"s{number + 1}" for number in range(services)))
     )

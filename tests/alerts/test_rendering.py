@@ -93,7 +93,7 @@ def test_title_is_one_short_line() -> None:
     assert len(content.title) == TITLE_CHARS_MAX
 
 
-def test_sample_says_that_it_is_a_test() -> None:
+def test_sample_is_marked_as_a_test() -> None:
     found = sample("errors", "logs", "id", ("service",), "level = 'ERROR'", 0)
     content = rendered(found, Templates())
     assert content.title == "errors test: service=sample"

@@ -40,7 +40,7 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_ms: int = 0
     """of its last message"""
     due_ms: int | None = None
-    """of its next message, if there is something to say"""
+    """of its next message, if there is news"""
 
 
 class Draft(Struct, frozen=True, kw_only=True):

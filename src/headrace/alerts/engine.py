@@ -23,7 +23,7 @@ from headrace.alerts.notifying import NEVER_MS, Tracked
 from headrace.alerts.schedule import Schedule
 from headrace.alerts.silences import Silence, matches_key, silenced_until
 from headrace.alerts.streams import Read
-from headrace.conditions import NotComparable, parse_condition
+from headrace.conditions import BadCondition, parse_condition
 
 KEYS_MAX = 200_000
 """Of an alert. A key that fires has some kilobytes, here and in the log."""
@@ -118,7 +118,7 @@ class AlertEngine:
                 raise msgspec.DecodeError("it is no JSON object")
             meets = self._when is None or self._when.holds(record)
             resolves = not meets and self._resolve_when is not None and self._resolve_when.holds(record)
-        except (msgspec.DecodeError, NotComparable, RecursionError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, BadCondition, RecursionError, UnicodeDecodeError) as error:
             self._reject(HistoryKind.UNREADABLE, f"{place}: {error}"[:500], now_ms)
             return
         key = text_of(values_of(record, self.alert.per))
@@ -228,16 +228,16 @@ class AlertEngine:
                 next_ms = now_ms
                 break
             tracked = self.keys[key]
-            told = notifying.tell(
+            reported = notifying.report(
                 self.alert.notify, tracked, self._silenced_until(key, silences, now_ms), now_ms
             )
-            message.add(key, tracked, told)
-            for note in told.notes:
+            message.add(key, tracked, reported)
+            for note in reported.notes:
                 kind = HistoryKind(note.kind.value)
                 self._record(kind, now_ms, key, firing=note.firing, reason=note.reason)
-            next_ms = min(next_ms, told.next_ms)
-            if told.tracked is not tracked:
-                self._put(key, told.tracked)
+            next_ms = min(next_ms, reported.next_ms)
+            if reported.tracked is not tracked:
+                self._put(key, reported.tracked)
         group = self.groups.get(name, Group())
         found = message.messages(self.firing_count)
         last_ms = now_ms if found else group.last_ms
@@ -263,7 +263,7 @@ class AlertEngine:
         self.is_changed = True
 
     def _plan(self, name: str, now_ms: int, *, wait_ms: int | None = None) -> None:
-        """The group has something to say: soon, but not before its interval is over."""
+        """The group has news: soon, but not before its interval is over."""
         rule, group = self.alert.notify, self.groups.get(name, Group())
         wanted_ms = now_ms + (rule.group_wait_ms if wait_ms is None else wait_ms)
         if group.last_ms:
@@ -351,7 +351,7 @@ class AlertEngine:
     def _schedule(self, key: str, tracked: Tracked) -> None:
         due = key_state.next_due(self.alert.rule, tracked.state)
         due_ms = due[0] if due else key_state.forgotten_ms(self.alert.rule, tracked.state)
-        # A key is not forgotten before a message has told its end.
+        # A key is not forgotten before a message has reported its end.
         self._dues.set(key, None if due is None and tracked.endings else due_ms)
 
     def _put_group(self, name: str, group: Group | None) -> None:

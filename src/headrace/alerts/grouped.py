@@ -1,4 +1,4 @@
-"""The messages of one group: what its keys say, gathered, with the lists cut."""
+"""The messages of one group: what its keys report, gathered, with the lists cut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from headrace.alerts.definition import Alert
 from headrace.alerts.keys import values_from
 from headrace.alerts.message import LISTED_MAX, ListedKey, Message, MessageKind, decoded
-from headrace.alerts.notifying import Ending, Firing, Told, Tracked
+from headrace.alerts.notifying import Ending, Firing, Reported, Tracked
 
 
 class _Lists:
@@ -63,20 +63,20 @@ class GroupMessage:
         self.key_count = 0
         """keys that are in a message, also those that the lists cut"""
 
-    def add(self, key: str, tracked: Tracked, told: Told) -> None:
-        """What one key says; `tracked` is its state before."""
-        if told.says_something:
+    def add(self, key: str, tracked: Tracked, reported: Reported) -> None:
+        """What one key reports; `tracked` is its state before."""
+        if reported.has_news:
             self.key_count += 1
-        firing = told.tracked.firing
-        if firing is not None and (told.fires or told.repeats):
-            self._plain.add_firing(key, firing, tracked.record, is_repeated=told.repeats)
-        if firing is not None and told.escalates:
+        firing = reported.tracked.firing
+        if firing is not None and (reported.fires or reported.repeats):
+            self._plain.add_firing(key, firing, tracked.record, is_repeated=reported.repeats)
+        if firing is not None and reported.escalates:
             self._escalated.add_firing(key, firing, tracked.record, is_repeated=False)
-        for ending in told.ended:
+        for ending in reported.ended:
             self._plain.add_ending(key, ending, tracked.record)
             if ending.firing.escalated_ms is not None:
                 self._escalated.add_ending(key, ending, tracked.record)
-        self._plain.uncounted += tracked.endings_cut - told.tracked.endings_cut
+        self._plain.uncounted += tracked.endings_cut - reported.tracked.endings_cut
 
     def messages(self, total_firing: int) -> list[tuple[Message, bool]]:
         """Without ids; and whether each is for the targets of the escalation."""

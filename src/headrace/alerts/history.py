@@ -63,7 +63,7 @@ class HistoryEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     firing_count: int | None = None
     resolved_count: int | None = None
     text: str = ""
-    """of a dead message: what it said"""
+    """of a dead message: its text"""
 
 
 def read_history(
@@ -79,7 +79,7 @@ def read_history(
         try:
             event = msgspec.json.decode(message.value() or b"", type=HistoryEvent)
         except msgspec.DecodeError:
-            continue  # a record of someone else
+            continue  # a record of another writer
         if wanted(event):
             found.append(event)
     return list(found)

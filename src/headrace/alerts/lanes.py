@@ -108,6 +108,8 @@ class Lanes:
 
     def stop(self) -> None:
         """End after the attempts in flight."""
+        if self._stopping.is_set():
+            return
         self._stopping.set()
         deadline_s = self._clock.monotonic_s() + STOP_S_MAX
         for thread in [*self._threads]:

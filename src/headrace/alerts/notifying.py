@@ -1,6 +1,6 @@
-"""What a message says about one key: its firing, the firings that have ended, and when to look again.
+"""What a message reports about one key: its firing, the firings that have ended, and when to look again.
 
-Pure: the state of the key, whether it is silenced, and the time go in; the new state and what to say come out.
+Pure: the state of the key, whether it is silenced, and the time go in; the new state and the report come out.
 Each firing is in messages as firing at most once (besides repetitions), and as resolved exactly once if it was in one.
 """
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from headrace.alerts.key_state import KeyState, Phase
 
 ENDINGS_MAX = 20
-"""Firings of a key that ended before a message could say so. More of them are counted."""
+"""Firings of a key that ended before a message could report them. More of them are counted."""
 
 NEVER_MS = 1 << 62
 
@@ -50,7 +50,7 @@ class Firing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """A firing that has ended, and no message says so yet."""
+    """A firing that has ended, and no message has reported that yet."""
 
     firing: Firing
     ended_ms: int
@@ -72,14 +72,14 @@ class Tracked(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something that no message says yet."""
+        """Whether there is something that no message has reported yet."""
         return bool(self.endings) or (self.firing is not None and self.firing.notified_ms is None)
 
 
 class NoteKind(StrEnum):
     SILENCED = "silenced"
     SUPPRESSED = "suppressed"
-    """it ended while it was silenced or cooled down, and no message had said that it fires"""
+    """it ended while it was silenced or cooled down, and no message had reported that it fires"""
     ESCALATED = "escalated"
 
 
@@ -89,8 +89,8 @@ class Note(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What messages say now about a key."""
+class Reported(Struct, frozen=True, kw_only=True):
+    """What messages report now about a key."""
 
     tracked: Tracked
     fires: bool = False
@@ -99,10 +99,10 @@ class Told(Struct, frozen=True, kw_only=True):
     ended: tuple[Ending, ...] = ()
     notes: tuple[Note, ...] = ()
     next_ms: int = NEVER_MS
-    """when there is something to say, if nothing changes until then"""
+    """when there is news, if nothing changes until then"""
 
     @property
-    def says_something(self) -> bool:
+    def has_news(self) -> bool:
         return self.fires or self.repeats or self.escalates or bool(self.ended)
 
 
@@ -128,24 +128,26 @@ def acknowledge(tracked: Tracked, by: str, now_ms: int, *, requested_ms: int) ->
     return replace(tracked, firing=replace(firing, acknowledged_ms=now_ms, acknowledged_by=by))
 
 
-def tell(rule: NotifyRule, tracked: Tracked, silenced_until_ms: int | None, now_ms: int) -> Told:
-    """What a message that is sent now says about the key. `silenced_until_ms` is None if it is not silenced."""
-    told = _tell_endings(rule, Told(tracked=tracked), silenced_until_ms, now_ms)
-    firing = told.tracked.firing
+def report(rule: NotifyRule, tracked: Tracked, silenced_until_ms: int | None, now_ms: int) -> Reported:
+    """What a message that is sent now reports about the key. `silenced_until_ms` is None if it is not silenced."""
+    reported = _report_endings(rule, Reported(tracked=tracked), silenced_until_ms, now_ms)
+    firing = reported.tracked.firing
     if firing is None:
-        return told
-    assert told.tracked.state.phase is Phase.FIRING
+        return reported
+    assert reported.tracked.state.phase is Phase.FIRING
     if silenced_until_ms is not None:
-        return _silenced(told, firing, silenced_until_ms)
+        return _silenced(reported, firing, silenced_until_ms)
     if firing.notified_ms is None:
-        return _tell_firing(rule, told, firing, now_ms)
-    return _tell_again(rule, told, firing, now_ms)
+        return _report_firing(rule, reported, firing, now_ms)
+    return _report_again(rule, reported, firing, now_ms)
 
 
-def _tell_endings(rule: NotifyRule, told: Told, silenced_until_ms: int | None, now_ms: int) -> Told:
-    tracked = told.tracked
+def _report_endings(
+    rule: NotifyRule, reported: Reported, silenced_until_ms: int | None, now_ms: int
+) -> Reported:
+    tracked = reported.tracked
     if not tracked.endings:
-        return told
+        return reported
     kept: list[Ending] = []
     ended: list[Ending] = []
     notes: list[Note] = []
@@ -164,7 +166,7 @@ def _tell_endings(rule: NotifyRule, told: Told, silenced_until_ms: int | None, n
                 notified_ms = now_ms
     cut = tracked.endings_cut if silenced_until_ms is not None and kept else 0
     return replace(
-        told,
+        reported,
         tracked=replace(tracked, endings=tuple(kept), endings_cut=cut, notified_ms=notified_ms),
         ended=tuple(ended),
         notes=tuple(notes),
@@ -172,48 +174,48 @@ def _tell_endings(rule: NotifyRule, told: Told, silenced_until_ms: int | None, n
     )
 
 
-def _silenced(told: Told, firing: Firing, until_ms: int) -> Told:
+def _silenced(reported: Reported, firing: Firing, until_ms: int) -> Reported:
     if firing.notified_ms is not None or firing.is_silenced:
-        return replace(told, next_ms=until_ms)
+        return replace(reported, next_ms=until_ms)
     return replace(
-        told,
-        tracked=replace(told.tracked, firing=replace(firing, is_silenced=True)),
-        notes=(*told.notes, Note(kind=NoteKind.SILENCED, firing=firing.number)),
+        reported,
+        tracked=replace(reported.tracked, firing=replace(firing, is_silenced=True)),
+        notes=(*reported.notes, Note(kind=NoteKind.SILENCED, firing=firing.number)),
         next_ms=until_ms,
     )
 
 
-def _tell_firing(rule: NotifyRule, told: Told, firing: Firing, now_ms: int) -> Told:
-    cooled_ms = told.tracked.notified_ms + rule.cool_down_ms
+def _report_firing(rule: NotifyRule, reported: Reported, firing: Firing, now_ms: int) -> Reported:
+    cooled_ms = reported.tracked.notified_ms + rule.cool_down_ms
     if now_ms < cooled_ms:
-        return replace(told, next_ms=cooled_ms)
+        return replace(reported, next_ms=cooled_ms)
     firing = replace(firing, notified_ms=now_ms, repeated_ms=now_ms, is_silenced=False)
     return replace(
-        told,
+        reported,
         fires=True,
-        tracked=replace(told.tracked, firing=firing, notified_ms=now_ms),
+        tracked=replace(reported.tracked, firing=firing, notified_ms=now_ms),
         next_ms=_next_ms(rule, firing),
     )
 
 
-def _tell_again(rule: NotifyRule, told: Told, firing: Firing, now_ms: int) -> Told:
+def _report_again(rule: NotifyRule, reported: Reported, firing: Firing, now_ms: int) -> Reported:
     if firing.acknowledged_ms is not None:
-        return told
+        return reported
     assert firing.notified_ms is not None
     assert firing.repeated_ms is not None
     repeats = rule.repeat_ms is not None and now_ms >= firing.repeated_ms + rule.repeat_ms
     escalates = _escalates_ms(rule, firing) <= now_ms
     if not (repeats or escalates):
-        return replace(told, next_ms=_next_ms(rule, firing))
-    notes = told.notes
+        return replace(reported, next_ms=_next_ms(rule, firing))
+    notes = reported.notes
     if repeats:
         firing = replace(firing, repeated_ms=now_ms)
     if escalates:
         firing = replace(firing, escalated_ms=now_ms)
         notes = (*notes, Note(kind=NoteKind.ESCALATED, firing=firing.number))
     return replace(
-        told,
-        tracked=replace(told.tracked, firing=firing),
+        reported,
+        tracked=replace(reported.tracked, firing=firing),
         repeats=repeats,
         escalates=escalates,
         notes=notes,

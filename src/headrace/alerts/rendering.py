@@ -87,7 +87,7 @@ def _lines(message: Message) -> Iterator[str]:
         yield "This is a test: nothing has happened."
         yield ""
     if message.kind is MessageKind.ESCALATION and message.firing:
-        yield "Nobody has acknowledged:"
+        yield "Not acknowledged:"
     for heading, listed, count in (
         ("Firing", message.firing, message.firing_count),
         ("Resolved", message.resolved, message.resolved_count),

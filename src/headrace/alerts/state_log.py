@@ -148,7 +148,7 @@ class StateLog:
             raise StoreUnavailable(str(lost), hint="the state is read again") from lost
 
     def _other_owner(self) -> Owner | None:
-        """None if nobody else has opened the state: the broker aborted a transaction that was open for too long."""
+        """None if no other process has opened the state: the broker aborted a transaction that was open too long."""
         deadline_s = self._clock.monotonic_s() + OWNER_APPEARS_S_MAX
         while True:
             found = read_state(self._cluster).owner

@@ -1,7 +1,7 @@
 """Reads the topics of all alerts with one client, from the positions that the log has.
 
 An alert has positions of its own. Alerts on the same topic share its records: the client reads from the lowest
-position, and `wants` tells which alerts have not had a record.
+position, and each alert skips what it has had.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_unknown_recipient_is_a_remark_and_no_recipient_is_final(mail: MailServe
 
 
 @pytest.mark.parametrize(("response", "is_final"), [("451 try later", False), ("554 spam", True)])
-def test_rejection_is_final_if_the_server_says_so(mail: MailServer, response: str, is_final: bool) -> None:
+def test_rejection_is_final_if_its_code_is(mail: MailServer, response: str, is_final: bool) -> None:
     mail.failures.append(response)
     with pytest.raises(DeliveryFailed, match=response) as failed:
         MailSender(mail.address()).send(firing(), CONTENT)

@@ -72,11 +72,13 @@ def test_addresses_are_read_from_a_file(headrace: Headrace, topic: str, tmp_path
     file = tmp_path / "addresses.txt"
     file.write_text("# ops\n\nhttps://one.example\nhttps://two.example\n")
     folder = ("--data-dir", str(tmp_path))
-    headrace("alert", "add", "a", "--topic", topic, "--when", "x > 1", "--to-file", str(file), *folder)
+    also = ("--escalate-after", "5m", "--escalate-to-file", str(file))
+    headrace("alert", "add", "a", "--topic", topic, "--when", "x > 1", "--to-file", str(file), *folder, *also)
     assert [each.address for each in Alerts(tmp_path).get("a").to] == [
         "https://one.example",
         "https://two.example",
     ]
+    assert len(Alerts(tmp_path).get("a").escalate_to) == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.cli.conftest import Headrace
 from tests.cli.typed_json import json_problems
 
 
-def test_sample_goes_to_every_target_and_the_exit_code_says_whether_it_arrived(
+def test_sample_goes_to_every_target_and_the_exit_code_is_the_outcome(
     headrace: Headrace, topic: str, tmp_path: Path, http: HttpServer
 ) -> None:
     folder = ("--data-dir", str(tmp_path))

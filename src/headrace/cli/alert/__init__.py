@@ -1,1 +1,1 @@
-"""`headrace alert`: notify people of what a stream says."""
+"""`headrace alert`: notify people of what happens in a stream."""

@@ -105,6 +105,9 @@ def add(
     escalate_to: Annotated[
         list[str] | None, typer.Option(metavar="ADDRESS", help="Whom an escalation notifies; repeatable.")
     ] = None,
+    escalate_to_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Addresses of an escalation, one on each line.")
+    ] = None,
     retry_for: Annotated[
         str, typer.Option(metavar="DURATION", help="A target that takes nothing is tried for so long.")
     ] = "6h",
@@ -161,7 +164,7 @@ def add(
             escalate_after_ms=_ms(escalate_after),
         ),
         to=_targets((*(to or ()), *_addresses(to_file))),
-        escalate_to=_targets(escalate_to or ()),
+        escalate_to=_targets((*(escalate_to or ()), *_addresses(escalate_to_file))),
         templates=_templates(template_title, template_body, template_file),
         retry_for_ms=_ms(retry_for) or 0,
     )
@@ -207,7 +210,7 @@ def _addresses(file: str | None) -> list[str]:
     lines = [line.strip() for line in text.splitlines()]
     found = [line for line in lines if line and not line.startswith("#")]
     if not found or len(found) > ADDRESSES_MAX:
-        raise BadAlert(f"--to-file {file} has {len(found)} addresses", hint="one on each line")
+        raise BadAlert(f"{file} has {len(found)} addresses", hint="one on each line")
     return found
 
 

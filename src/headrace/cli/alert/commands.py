@@ -1,4 +1,4 @@
-"""`headrace alert`: notify people of what a stream says."""
+"""`headrace alert`: notify people of what happens in a stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:
         f"{error.name} is not installed", hint='pip install "headrace[alerts]" for `headrace alert`'
     ) from error
 
-app = command_group("Notify people of what a stream says: by mail, webhook, web push and chat.")
+app = command_group("Notify people of what happens in a stream: by mail, webhook, web push and chat.")
 app.command()(adding.add)
 app.command()(managing.run)
 app.command("list")(managing.list_alerts)
