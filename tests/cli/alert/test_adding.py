@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from headrace.alerts.catalog import Alerts
 from tests.cli.conftest import Headrace
@@ -109,3 +110,17 @@ def test_mistake_is_an_error_and_adds_nothing(
 
 def test_wrong_start_is_wrong_usage(headrace: Headrace, topic: str) -> None:
     headrace("alert", "add", "a", "--topic", topic, "--when", "x > 1", *TO, "--from", "yesterday", code=2)
+
+
+def test_records_of_a_transaction_that_is_open_count(
+    headrace: Headrace, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"{}", partition=0)
+    assert producer.flush(60) == 0
+    folder = ("--data-dir", str(tmp_path))
+    headrace("alert", "add", "a", "--topic", topic, "--when", "x > 1", *TO, *folder)
+    producer.commit_transaction(60)
+    assert Alerts(tmp_path).get("a").start == {"0": 0, "1": 0}

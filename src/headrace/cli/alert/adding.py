@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from confluent_kafka import IsolationLevel
+from confluent_kafka.admin import OffsetSpec
 from msgspec.structs import replace
 
 from headrace.alerts.catalog import new_id
@@ -185,7 +187,7 @@ def add(
 
 
 def _started(alert: Alert, bootstrap: str | None, from_: str) -> Alert:
-    """With the offsets of the topic's end as it is now, so that no later record is missed."""
+    """With the offsets from which records count, so that none is missed before the alert runs."""
     cluster = connect(bootstrap)
     try:
         partitions = cluster.partitions(alert.topic)
@@ -194,8 +196,12 @@ def _started(alert: Alert, bootstrap: str | None, from_: str) -> Alert:
             raise
         note(f"there is no topic {alert.topic} yet; all its records will count")
         return alert
-    ends = cluster.earliest(partitions) if from_ == "earliest" else cluster.latest(partitions)
-    return replace(alert, start={str(each.number): offset for each, offset in ends.items()})
+    if from_ == "earliest":
+        found = cluster.earliest(partitions)
+    else:
+        # A transaction that is open now becomes visible later, so its records count.
+        found = cluster.offsets(partitions, OffsetSpec.latest(), isolation=IsolationLevel.READ_COMMITTED)
+    return replace(alert, start={str(each.number): offset for each, offset in found.items()})
 
 
 def _ms(text: str | None) -> int | None:
