@@ -21,6 +21,7 @@ from headrace.alerts.key_state import Rule
 from headrace.alerts.notifying import NotifyRule
 from headrace.alerts.runner import AlertsRun
 from headrace.alerts.state_log import Stored, read_state
+from headrace.clock import SystemClock
 from headrace.kafka.cluster import Cluster
 from tests.alerts.servers import HttpServer, MailServer
 from tests.compatibility.brokers import running_broker
@@ -35,6 +36,15 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline_s, "it did not happen in time"
         time.sleep(0.02)
+
+
+class Ahead(SystemClock):
+    """The clock, which a test sets forward."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
 
 
 class Lab:

@@ -19,8 +19,10 @@ from headrace.alerts.targets import mail as mail_module
 from headrace.clock import SystemClock
 from headrace.kafka.cluster import Partition
 from headrace.testing.ports import free_port
-from tests.alerts.conftest import Lab, wait_until
+from tests.alerts.conftest import Ahead, Lab, wait_until
 from tests.alerts.servers import HttpServer, MailServer
+
+HOUR_MS = 3_600_000
 
 
 def test_key_that_fires_is_mailed_and_resolved_once(lab: Lab, mail: MailServer) -> None:
@@ -114,10 +116,11 @@ def test_escalation_goes_to_others_unless_it_is_acknowledged(
     lab.add(
         "errors",
         mail.address(),
-        notify=NotifyRule(group_wait_ms=0, group_interval_ms=0, escalate_after_ms=1_500),
+        notify=NotifyRule(group_wait_ms=0, group_interval_ms=0, escalate_after_ms=HOUR_MS),
         escalate_to=(Target(id="boss", address=http.url),),
     )
-    with lab.running():
+    clock = Ahead()
+    with lab.running(clock=clock):
         lab.write({"level": "ERROR", "service": "a"}, {"level": "ERROR", "service": "b"})
         mail.wait_for(lambda mails: sum(str(each.get_content()).count("service=") for each in mails) == 2)
         lab.alerts.request(
@@ -126,6 +129,7 @@ def test_escalation_goes_to_others_unless_it_is_acknowledged(
             )
         )
         wait_until(lambda: lab.alerts.requests() == [])
+        clock.ahead_ms = HOUR_MS
         http.wait_for(1)
         lab.write({"level": "INFO", "service": "a"}, {"level": "INFO", "service": "b"})
         http.wait_for(2)
@@ -147,17 +151,21 @@ def test_dead_target_delays_no_other_and_ends_as_a_dead_letter(
 ) -> None:
     lab.topic()
     http.statuses += [503] * 1_000
-    lab.add("errors", "mailto://127.0.0.1:1?to=eve@example.com", http.url, mail.address(), retry_for_ms=1_000)
-    with lab.running():
+    lab.add(
+        "errors", "mailto://127.0.0.1:1?to=eve@example.com", http.url, mail.address(), retry_for_ms=HOUR_MS
+    )
+    clock = Ahead()
+    with lab.running(clock=clock):
         lab.write({"level": "ERROR", "service": "a"})
         mail.wait_for(lambda mails: len(mails) == 1)
+        wait_until(lambda: lab.events().count("retrying") > 2)
+        clock.ahead_ms = HOUR_MS
         wait_until(lambda: lab.events().count("dead") == 2)
         wait_until(lambda: lab.stored().waiting == {})
     dead = {each.target: each for each in lab.history() if each.event == "dead"}
     assert sorted(dead) == sorted([http.url, "mailto:eve@example.com"])
     assert dead[http.url].reason == f"{http.url} responds 503"
     assert "service=a" in dead[http.url].text
-    assert lab.events().count("retrying") > 2
     counts = lab.stored().alerts["errors"].book
     assert counts is not None
     assert (counts.counts.delivered, counts.counts.dead) == (1, 2)
@@ -257,9 +265,9 @@ def test_absent_key_fires_after_the_records_were_read(lab: Lab, mail: MailServer
     """A backlog has no gaps: its times are those of its records."""
     lab.topic()
     now_ms = SystemClock().now_ms()
-    for age_s in (50, 40, 30, 20, 10, 0):
+    for age_s in (5_000, 4_000, 3_000, 2_000, 1_000, 0):
         lab.write({"service": "a"}, at_ms=now_ms - age_s * 1_000)
-    lab.add("quiet", mail.address(), when="", rule=Rule(absent_for_ms=12_000), start={"0": 0})
+    lab.add("quiet", mail.address(), when="", rule=Rule(absent_for_ms=1_200_000), start={"0": 0})
     lab.add("quick", mail.address(), when="", rule=Rule(absent_for_ms=1_000), start={"0": 5})
     with lab.running():
         mail.wait_for(lambda mails: len(mails) == 1)
