@@ -21,6 +21,7 @@ import msgspec
 import typer
 
 from headrace import Broker
+from headrace.alerts.settings import AlertSettings
 from headrace.broker import handlers
 from headrace.broker.configs.definitions import INT64_MAX, ConfigDefinition
 from headrace.broker.configs.group_configs import GROUP_CONFIGS
@@ -85,6 +86,13 @@ The `[cdc]` table of `{file}`, `HEADRACE_CDC_<NAME>` in the environment; the opt
 The broker is that of the commands.
 
 {cdc}
+
+## Alerts
+
+The `[alert]` table of `{file}`, `HEADRACE_ALERT_<NAME>` in the environment; the options of `headrace alert` override
+both. What one alert does is in its definition.
+
+{alert}
 
 ## Edges
 
@@ -187,6 +195,7 @@ def settings_page() -> str:
         client="\n".join(_settings_table(ClientSettings)),
         pipeline="\n".join(_settings_table(PipelineSettings)),
         cdc="\n".join(_settings_table(CdcSettings)),
+        alert="\n".join(_settings_table(AlertSettings)),
         edge="\n".join(_settings_table(EdgeSettings)),
         gateway="\n".join(_settings_table(GatewaySettings)),
         webhook_out="\n".join(_settings_table(OutgoingSettings)),

@@ -98,10 +98,10 @@ def test_addresses_of_a_kubernetes_service_named_headrace_are_no_settings(tmp_pa
         (
             "[web]\n",
             "table \\[web\\] is unknown",
-            "choose from [broker], [cdc], [client], [edge], [gateway], [pipeline], [sample]",
+            "choose from [alert], [broker], [cdc], [client], [edge], [gateway], [pipeline], [sample]",
         ),
-        ("count = 2\n", "count is not in a table", "below one of [broker]"),
-        ("[[sample]]\n", "sample is not in a table", "below one of [broker]"),
+        ("count = 2\n", "count is not in a table", "below one of [alert], [broker]"),
+        ("[[sample]]\n", "sample is not in a table", "below one of [alert], [broker]"),
         ("[sample]\ncuont = 2\n", "setting 'cuont' is unknown", "did you mean count?"),
     ],
 )

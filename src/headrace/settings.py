@@ -23,7 +23,7 @@ from headrace.names import did_you_mean, nearest
 
 SETTINGS_FILE = "headrace.toml"
 
-SECTIONS = ("broker", "cdc", "client", "edge", "gateway", "pipeline", "webhook_out")
+SECTIONS = ("alert", "broker", "cdc", "client", "edge", "gateway", "pipeline", "webhook_out")
 """The tables of the file, and the sections of the variables `HEADRACE_<SECTION>_<FIELD>`."""
 
 VARIABLES: Mapping[str, str] = {

@@ -25,7 +25,7 @@ LEAVES = [
     *(
         [each]
         for each in COMMANDS
-        if each not in ("topic", "group", "queue", "job", "cdc", "edge", "view", "webhook", "log")
+        if each not in ("topic", "group", "queue", "job", "cdc", "edge", "view", "webhook", "alert", "log")
     ),
     *(["topic", each] for each in ("create", "list", "describe", "alter", "delete")),
     *(["group", each] for each in ("list", "describe", "seek", "reset", "delete")),
@@ -44,6 +44,22 @@ LEAVES = [
         ["view", each]
         for each in ("create", "run", "list", "lag", "rebuild", "remove", "query", "follow", "serve")
     ),
+    *(
+        ["alert", each]
+        for each in (
+            "add",
+            "run",
+            "list",
+            "show",
+            "status",
+            "history",
+            "acknowledge",
+            "test",
+            "remove",
+            "keys",
+        )
+    ),
+    *(["alert", "silence", each] for each in ("add", "list", "remove")),
     *(["edge", each] for each in ("statsd", "tcp")),
     *(["webhook", "in", each] for each in ("add", "list", "show", "rotate", "remove", "test")),
     *(["edge", "multicast", each] for each in ("publish", "receive")),

@@ -89,6 +89,10 @@ SHOWS: dict[str, list[str]] = {
         "order-3: 401 not accepted\nafter a restart\norder-1: 200 accepted before\n",
         """  orders: b'ada' b'{"customer": "ada", "item": "tea"}'\n  dlq.orders: None b'{"item": "milk"}'""",
     ],
+    "alerts.py": [
+        "checkout: ERROR\n  mail: errors fires: service=checkout\nthe process is killed",
+        "search: INFO\n  mail: errors resolved: service=checkout\nhistory: firing, resolved",
+    ],
     "follow_asyncio.py": ["kitchen: 20.5 °C", "kitchen: 21.8 °C"],
     "transactions.py": [
         "  it crashed in a transaction",

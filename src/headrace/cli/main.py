@@ -35,6 +35,7 @@ COMMANDS = {
     "view": "headrace.cli.view.commands",
     "gateway": "headrace.cli.gateway",
     "webhook": "headrace.cli.webhook.commands",
+    "alert": "headrace.cli.alert.commands",
     "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",

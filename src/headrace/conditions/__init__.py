@@ -6,7 +6,7 @@ evaluation  the value of a tree for a row in memory
 condition   a condition on records
 """
 
-from headrace.conditions.condition import Condition, parse_condition
+from headrace.conditions.condition import Condition, field_at, parse_condition
 from headrace.conditions.errors import BadCondition, NotComparable
 
-__all__ = ["BadCondition", "Condition", "NotComparable", "parse_condition"]
+__all__ = ["BadCondition", "Condition", "NotComparable", "field_at", "parse_condition"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ class Condition(Struct, frozen=True, kw_only=True):
 
         NotComparable if the fields have types that it can't be evaluated for.
         """
-        fields = {name: _found(record, path) for name, path in self.paths.items()}
+        fields = {name: field_at(record, path) for name, path in self.paths.items()}
         return evaluated(self.tree, fields) is True
 
 
@@ -32,7 +32,8 @@ def parse_condition(text: str) -> Condition:
     return Condition(tree=parser.tree(), text=text, paths=parser.columns)
 
 
-def _found(record: object, path: tuple[str, ...]) -> Any:
+def field_at(record: object, path: Sequence[str]) -> Any:
+    """The value of a nested field; None if it is missing."""
     for name in path:
         if not isinstance(record, Mapping):
             return None

@@ -1,0 +1,1 @@
+"""`headrace alert`: notify people of what happens in a stream."""
