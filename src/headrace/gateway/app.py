@@ -20,6 +20,8 @@ from headrace.gateway.feeds import Feeds
 from headrace.gateway.log_reader import LogReader
 from headrace.gateway.produce_routes import produce_router
 from headrace.gateway.publisher import Publisher
+from headrace.gateway.queues.queues import Queues
+from headrace.gateway.queues.routes import Workers, queue_router
 from headrace.gateway.read_routes import read_router
 from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
@@ -53,13 +55,17 @@ def create_app(
     starts = Starts(topics, SystemClock(), resume_overlap_ms=settings.resume_overlap_ms)
     log = LogReader(cluster, settings)
     feeds = Feeds(topics, settings)
+    queues = Queues(cluster, settings)
+    bodies = Bodies(settings)
     requests = Slots(settings.requests_max, what="requests")
     subscribers = Slots(settings.subscribers_max, what="streams")
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await feeds.start()
+        await queues.start()
         yield
+        await queues.close()
         await feeds.close()
         log.close()
         publisher.close()
@@ -73,12 +79,13 @@ def create_app(
         redoc_url=None,
     )
     add_docs_page(app)
-    write = produce_router(topics, publisher, Bodies(settings), requests, records_max=settings.records_max)
+    write = produce_router(topics, publisher, bodies, requests, records_max=settings.records_max)
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)
     app.include_router(write)
     for router in (topic_router(topics, requests), read):
         app.include_router(router, dependencies=[Depends(only_known_parameters)])
     app.include_router(stream_router(Streams(topics, starts, log, feeds, settings, subscribers)))
+    app.include_router(queue_router(Workers(topics, queues, bodies, settings, requests)))
     for router in routers:
         app.include_router(router)
     _add_errors(app, settings)

@@ -120,6 +120,25 @@ class GatewaySettings:
         doc="A stream that resumes on another cluster starts so long before the time of its last record, because "
         "timestamps are not in order across partitions. Records may then be repeated.",
     )
+    queue_consumers_max: int = setting(
+        64,
+        minimum=1,
+        doc="Consumers of queues: each serves one `receive`, until its messages are acknowledged or their locks have "
+        "ended. One more gets 503. Each has four threads and about a megabyte.",
+    )
+    queue_messages_max: int = setting(
+        100, minimum=1, doc="Messages of one `receive`; a client locks more than it can process otherwise."
+    )
+    queue_idle_ms: int = setting(
+        5_000,
+        minimum=10,
+        doc="A consumer that no client needs for so long leaves its group: its partitions go to others.",
+    )
+    queues_max: int = setting(
+        1_000,
+        minimum=1,
+        doc="Queues that clients use at a time, each a topic with a group; one more gets 503.",
+    )
     metadata_ms: int = setting(
         10_000,
         minimum=10,
