@@ -41,7 +41,7 @@ class Consumers:
                 return each
         if len(self._all) >= self._count_max and self._unused:
             self.discard(next(iter(self._unused)))
-        if len(self._all) >= self._count_max or len(self._closing) >= self._count_max:
+        if len(self._all) >= self._count_max or len(self._closing) > self._count_max:
             raise Overloaded(
                 f"all {self._count_max} consumers of queues wait for messages, or hold some",
                 hint="acknowledge messages, or receive later; queue_consumers_max in [gateway] is the bound",
@@ -63,13 +63,14 @@ class Consumers:
     def is_unused(self, consumer: Consumer) -> bool:
         return consumer in self._unused or consumer not in self._all
 
-    def discard(self, consumer: Consumer) -> None:
-        """Close it, in the background. It counts no more: its thread is about to end."""
+    def discard(self, consumer: Consumer) -> asyncio.Task[None]:
+        """Close it, in the background. It does not count any more: its threads are about to end."""
         self._all.discard(consumer)
         self._unused.pop(consumer, None)
         task = asyncio.create_task(consumer.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+        return task
 
     def discard_unused(self, *, since_s: float) -> None:
         """Those that nobody used since then: their partitions go to other consumers of the group."""

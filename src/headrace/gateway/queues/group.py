@@ -17,6 +17,13 @@ from headrace.queue.verdicts import Verdicts
 EARLIEST = "earliest"
 """Where a new group starts, as everywhere in queues."""
 
+REQUEST_MS_MAX = 10_000
+"""Of a consumer that is closed while the broker does not respond, too."""
+
+FETCH_WAIT_MS = 100
+"""A fetch that waits at the broker can't be cancelled: what it still locks for a client that has gone is released, and
+counts as a delivery on Headrace's broker. A shorter wait costs more requests."""
+
 
 class Group:
     """The methods wait for the broker."""
@@ -54,10 +61,7 @@ class Group:
             "group.id": self.name,
             "share.acknowledgement.mode": "explicit",
             "fetch.max.bytes": self._settings.read_bytes_max,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
             "socket.timeout.ms": REQUEST_MS_MAX,
             "reconnect.backoff.max.ms": 1_000,
         }
-
-
-REQUEST_MS_MAX = 10_000
-"""Of a consumer that is closed while the broker does not respond, too."""

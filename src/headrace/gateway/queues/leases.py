@@ -40,6 +40,8 @@ class Lease(Struct, eq=False, kw_only=True):
     until_s: float
     """By the monotonic clock. The lock ends after that."""
     state: LeaseState = LeaseState.READY
+    is_over: bool = False
+    """Its lock has ended, or ends now: a client's acknowledgement is late."""
 
     @property
     def lane(self) -> Lane | None:

@@ -77,7 +77,7 @@ class Queue:
             finally:
                 if not consumer.leases:
                     # Its fetch still waits at the broker, and would lock messages that nobody takes.
-                    self._consumers.discard(consumer)
+                    await asyncio.shield(self._consumers.discard(consumer))
         finally:
             self.receiving -= 1
             self.used_at_s = time.monotonic()
@@ -142,7 +142,7 @@ class Queue:
         by_consumer: dict[Consumer, dict[Lease, Acknowledgement]] = defaultdict(dict)
         for each in wanted:
             lease = self.leases.get(each.number)
-            if lease is None:
+            if lease is None or lease.is_over:
                 errors[each.number] = self._outcome(each)
             elif lease.state is not LeaseState.HELD:
                 errors[each.number] = NotAcknowledged(
@@ -218,6 +218,8 @@ class Queue:
             for each in consumer.leases
             if each.state in states
         }
+        for lease in ended:
+            lease.is_over = True
         if ended:
             task = asyncio.create_task(self._release(consumer, ended))
             self._expiring.add(task)
