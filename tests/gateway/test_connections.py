@@ -71,6 +71,14 @@ def test_request_in_progress_is_never_closed_for_a_new_connection(serve: Serve, 
         assert next(events).data
 
 
+def test_connection_beyond_the_bound_gets_503_if_all_others_are_in_use(serve: Serve, topic: str) -> None:
+    gateway = serve(connections_max=1)
+    with gateway.events(f"/topics/{topic}/stream"), gateway.socket() as client:
+        received = client.recv(1_000)
+    assert received.startswith(b"HTTP/1.1 503 ")
+    assert b"Retry-After: " in received
+
+
 def test_body_that_does_not_end_is_rejected_in_time(serve: Serve, topic: str) -> None:
     gateway = serve(body_ms_max=100)
     with gateway.socket() as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,6 +24,7 @@ from headrace.gateway.publisher import Publisher
 from headrace.gateway.queues.queues import Queues
 from headrace.gateway.queues.routes import Workers, queue_router
 from headrace.gateway.read_routes import read_router
+from headrace.gateway.request_rates import LimitedRates, RequestRates
 from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
 from headrace.gateway.starts import Starts
@@ -129,6 +131,13 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings, hosts: frozenset[st
     if settings.origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"]
+        )
+    if settings.requests_per_s_max:
+        app.add_middleware(
+            LimitedRates,
+            rates=RequestRates(per_s=settings.requests_per_s_max, burst=settings.requests_burst),
+            clock=time.monotonic,
+            retry_after_s_max=settings.retry_after_s_max,
         )
     app.add_middleware(
         ServedHosts,

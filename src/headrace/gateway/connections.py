@@ -13,12 +13,18 @@ from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from headrace.gateway.answers import retry_after
 from headrace.gateway.settings import GatewaySettings
 
 _ABORT = "headrace.abort"
 
 UNREAD_BYTES_MAX = 1_048_576
 """Of a rejected body that are still taken, so that the client gets to read the response. Then it is disconnected."""
+
+_REJECTION = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Retry-After: %b\r\nContent-Length: %d\r\n\r\n%b"
+)
 
 
 async def abort(scope: Scope) -> None:
@@ -38,6 +44,7 @@ class Waiting:
     def __init__(self, settings: GatewaySettings) -> None:
         self.connections_max = settings.connections_max
         self.head_s_max = settings.head_ms_max / 1000
+        self._retry_after_s_max = settings.retry_after_s_max
         self._connections: dict[Connection, None] = {}
 
     def add(self, connection: Connection) -> None:
@@ -45,6 +52,12 @@ class Waiting:
 
     def remove(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
+
+    def rejection(self) -> bytes:
+        """The response to a connection for which there is no place, whatever it requests."""
+        body = b'{"error_code":503,"message":"too many connections","hint":"try again later, as Retry-After says"}'
+        seconds = retry_after(self._retry_after_s_max).encode()
+        return _REJECTION % (seconds, len(body), body)
 
     def drop_oldest(self) -> bool:
         """False if there is none."""
@@ -66,7 +79,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self._waiting.connections_max and not self._waiting.drop_oldest():
-            transport.abort()
+            transport.write(self._waiting.rejection())
+            transport.close()
             return
         self._wait()
 

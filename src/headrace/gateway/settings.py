@@ -38,6 +38,15 @@ class GatewaySettings:
         minimum=1,
         doc="Requests that write or read at a time; streams do not count. More would only wait for each other.",
     )
+    requests_per_s_max: int = setting(
+        0,
+        minimum=0,
+        doc="Requests a second of one client, by its address; one more gets 429. 0 is no limit: behind a proxy, all "
+        "clients have its address.",
+    )
+    requests_burst: int = setting(
+        100, minimum=1, doc="Requests that a client may send together after a pause, if they have a rate."
+    )
     head_bytes_max: int = setting(
         65_536, minimum=1_024, doc="Bytes of a request line with its headers; the id of a stream fits."
     )

@@ -45,6 +45,8 @@ OnlyKey = Annotated[
     str | None, Query(alias="key", max_length=10_000, description="only records with this key")
 ]
 
+TopicNames = Annotated[str, Query(max_length=5_000, description="names, with commas between")]
+
 
 class Wanted(Struct, frozen=True, kw_only=True):
     topics: Sequence[str]
@@ -162,7 +164,7 @@ def stream_router(streams: Streams) -> APIRouter:
 
     @router.get("/stream", summary="Records of several topics as server-sent events", **options)
     async def stream_topics(
-        topics: Annotated[str, Query(max_length=5_000, description="names, with commas between")],
+        topics: TopicNames,
         start: From = None,
         last_event_id: LastId = None,
         last_event_id_header: LastIdHeader = None,
@@ -171,7 +173,7 @@ def stream_router(streams: Streams) -> APIRouter:
     ) -> Response:
         return await streams.respond(
             Wanted(
-                topics=[each.strip() for each in topics.split(",") if each.strip()],
+                topics=_names(topics),
                 start=start,
                 last_id=last_event_id_header or last_event_id,
                 key=key,
@@ -192,7 +194,23 @@ def stream_router(streams: Streams) -> APIRouter:
             socket, Wanted(topics=[topic], start=start, last_id=last_event_id, key=key, format=format)
         )
 
+    @router.websocket("/ws")
+    async def talk_of_topics(
+        socket: WebSocket,
+        topics: TopicNames,
+        start: From = None,
+        last_event_id: LastId = None,
+        key: OnlyKey = None,
+        format: Format_ = Format.JSON,
+    ) -> None:
+        wanted = Wanted(topics=_names(topics), start=start, last_id=last_event_id, key=key, format=format)
+        await streams.talk(socket, wanted)
+
     return router
+
+
+def _names(topics: str) -> list[str]:
+    return [each.strip() for each in topics.split(",") if each.strip()]
 
 
 def _check_origin(connection: HTTPConnection, settings: GatewaySettings) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
-from confluent_kafka import AcknowledgeType
+from confluent_kafka import AcknowledgeType, Message
 
 from headrace.gateway.queues.consumer import Consumer
 from headrace.gateway.queues.group import Group
@@ -69,7 +69,7 @@ def test_error_of_the_broker_is_returned_for_each_message(
             consumer = create()
             await consumer.open()
             write(topic, b"1", b"2", partition=0)
-            found = []
+            found: list[Message] = []
             while not found:
                 found = await consumer.poll(1)
             accepted = [(each, AcknowledgeType.ACCEPT) for each in found]
