@@ -75,6 +75,10 @@ SHOWS: dict[str, list[str]] = {
         "3 orders are acknowledged\nthe first two, and then the connection is lost\n  {'order': 0, 'item': 'tea'}\n",
         "from there on, with another gateway\n  {'order': 2, 'item': 'bread'}\n  {'order': 3, 'item': 'salt'}",
     ],
+    "http_queue.py": [
+        "sent to ann@example.com\nrejected: nobody\nsent to bob@example.com\n",
+        "a dead letter: nobody is no address",
+    ],
     "follow_asyncio.py": ["kitchen: 20.5 °C", "kitchen: 21.8 °C"],
     "transactions.py": [
         "  it crashed in a transaction",
