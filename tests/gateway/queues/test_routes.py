@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from headrace.kafka.share_groups import GroupState, describe_share_group
+from headrace.queue.group_settings import ORDER
 from tests.gateway.conftest import NewTopic, Serve, Serving, Write
 from tests.gateway.queue_worker import WAIT_S, Worker
 
@@ -41,6 +42,11 @@ def set_group(gateway: Serving, group: str, **settings: object) -> None:
 def state_of(gateway: Serving, group: str) -> GroupState:
     host, port = gateway.cluster.bootstrap.split(":")
     return describe_share_group((host, int(port)), group, WAIT_S)
+
+
+def is_in_flight(gateway: Serving, group: str, count: int) -> bool:
+    """Apache Kafka reports no such numbers."""
+    return state_of(gateway, group).in_flight in (count, None)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -109,11 +115,11 @@ def test_no_more_messages_than_wanted_are_locked(gateway: Serving, worker: Worke
     write(worker.topic, *[b"1"] * 20, partition=0)
     held = worker.receive(3)
     assert len(held) == 3
-    assert state_of(gateway, worker.group).in_flight == 3
+    assert is_in_flight(gateway, worker.group, 3)
     assert len(worker.receive(7)) == 7, "while others are held"
-    assert state_of(gateway, worker.group).in_flight == 10
+    assert is_in_flight(gateway, worker.group, 10)
     assert worker.accept(*held).status_code == 200
-    assert state_of(gateway, worker.group).in_flight == 7
+    assert is_in_flight(gateway, worker.group, 7)
 
 
 def test_receive_waits_for_a_message(gateway: Serving, worker: Worker, write: Write) -> None:
@@ -138,7 +144,7 @@ def test_receive_that_finds_nothing_locks_nothing_later(
 ) -> None:
     assert worker.receive(wait="0s") == []
     write(worker.topic, b"1", partition=0)
-    assert state_of(gateway, worker.group).in_flight == 0
+    assert is_in_flight(gateway, worker.group, 0)
     (message,) = worker.receive()
     assert message["delivery_count"] == 1
 
@@ -202,6 +208,8 @@ def test_request_that_is_repeated_gets_the_same_answer(worker: Worker, write: Wr
 def test_messages_of_a_key_are_held_by_one_client_at_a_time_in_an_ordered_group(
     gateway: Serving, worker: Worker, write: Write
 ) -> None:
+    if ORDER not in gateway.cluster.configs("group", worker.group):
+        pytest.skip("only Headrace's broker orders messages by key")
     set_group(gateway, worker.group, headrace_share_order="key")
     for key in (b"a", b"b"):
         write(worker.topic, b"1", b"2", b"3", partition=0, key=key)
@@ -256,7 +264,8 @@ def test_more_clients_than_consumers_get_503_and_a_time_to_come_back(
 ) -> None:
     gateway = serve(queue_consumers_max=2)
     worker = Worker(gateway.url, topic, group)
-    write(topic, b"1", b"2", b"3", partition=0)
+    for value in (b"1", b"2", b"3"):
+        write(topic, value, partition=0)  # Apache Kafka delivers whole batches
     held = [*worker.receive(), *worker.receive()]
     rejected = worker.ask()
     assert (rejected.status_code, int(rejected.headers["Retry-After"]) in range(1, 6)) == (503, True)
