@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Header, Query, Response, WebSocket
 from msgspec import Struct
-from starlette.requests import HTTPConnection
 
 from headrace.errors import HeadraceError
 from headrace.gateway.answers import error_response
-from headrace.gateway.errors import BadRequest, ForeignOrigin
+from headrace.gateway.errors import BadRequest
 from headrace.gateway.event_ids import CHARACTERS_MAX, EventId
 from headrace.gateway.feeds import Feeds
 from headrace.gateway.log_reader import LogReader
+from headrace.gateway.origins import check_origin
 from headrace.gateway.produce_routes import TopicName
 from headrace.gateway.read_routes import From
 from headrace.gateway.records import Format
@@ -120,7 +119,7 @@ class Streams:
 
     async def talk(self, socket: WebSocket, wanted: Wanted) -> None:
         try:
-            _check_origin(socket, self.settings)
+            check_origin(socket, self.settings)
             async with self.stream(wanted, WEB_SOCKET) as stream:
                 await socket.accept()
                 await send_stream(socket, stream, self.settings)
@@ -211,14 +210,3 @@ def stream_router(streams: Streams) -> APIRouter:
 
 def _names(topics: str) -> list[str]:
     return [each.strip() for each in topics.split(",") if each.strip()]
-
-
-def _check_origin(connection: HTTPConnection, settings: GatewaySettings) -> None:
-    """Browsers let every page open a WebSocket to any address; the header Origin names the page."""
-    origin = connection.headers.get("origin")
-    if origin is None or urlsplit(origin).netloc == connection.headers.get("host"):
-        return
-    if not {"*", origin} & set(settings.origins):
-        raise ForeignOrigin(
-            f"pages of {origin[:200]} may not use the gateway", hint="--cors-origin allows them"
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
@@ -290,6 +291,32 @@ def test_unused_consumers_leave_their_group(serve: Serve, topic: str, group: str
     wait_until(lambda: not has_members(gateway, group))
 
 
+def test_clients_that_disconnect_while_they_wait_leave_no_consumer_behind(
+    serve: Serve, topic: str, group: str, write: Write
+) -> None:
+    gateway = serve(queue_consumers_max=4)
+    worker = Worker(gateway.url, topic, group)
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(gateway.socket()).sendall(
+                f"POST /queues/{topic}/receive?group={group}&wait=60s HTTP/1.1\r\n"
+                "Host: 127.0.0.1\r\nContent-Length: 0\r\n\r\n".encode()
+            )
+        wait_until(lambda: worker.ask(wait="0s").status_code == 503)
+    wait_until(lambda: worker.ask(wait="0s").status_code == 200)
+    write(topic, b"1", partition=0)
+    assert [each["value"] for each in worker.receive()] == [1]
+
+
+def test_page_of_another_site_locks_no_message(gateway: Serving, worker: Worker, write: Write) -> None:
+    write(worker.topic, b"1", partition=0)
+    worker.client.headers["Origin"] = "https://evil.example"
+    assert worker.ask().status_code == 403
+    del worker.client.headers["Origin"]
+    (message,) = worker.receive()
+    assert message["delivery_count"] == 1
+
+
 def test_receive_returns_no_more_than_the_bound(serve: Serve, topic: str, group: str, write: Write) -> None:
     worker = Worker(serve(queue_messages_max=3).url, topic, group)
     write(topic, *[b"1"] * 10, partition=0)
@@ -312,7 +339,7 @@ def test_too_many_queues_get_503(serve: Serve, topic: str) -> None:
         ("/queues/{topic}/receive?group=g&wait=soon", 400),
         ("/queues/{topic}/receive?group=g&wait=1d", 400),
         ("/queues/{topic}/receive?group=g&limit=1", 400),
-        ("/queues/{topic}/accept", 415),
+        ("/queues/{topic}/accept", 415),  # a page of another site would have to ask first
         ("/queues/{topic}/renew", 404),
     ],
 )

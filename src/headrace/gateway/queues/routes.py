@@ -21,6 +21,7 @@ from headrace.errors import HeadraceError
 from headrace.gateway.answers import as_json, error, error_answer, retry_after
 from headrace.gateway.bodies import Bodies
 from headrace.gateway.errors import BadBody, BadRequest, UnsupportedContentType
+from headrace.gateway.origins import check_origin
 from headrace.gateway.produce_routes import TopicName
 from headrace.gateway.queues.answers import AcknowledgedAnswer, ReceivedAnswer
 from headrace.gateway.queues.errors import NotAcknowledged, SomeNotAcknowledged, WrongReceipt
@@ -103,6 +104,7 @@ class Workers:
     async def receive(
         self, request: Request, topic: str, group: str, count: int, wait: str, format: Format
     ) -> Response:
+        check_origin(request, self._settings)  # a page could lock messages
         wait_s = self._seconds(wait)
         await self._topics.partitions(topic)
         async with _watched(request) as is_gone:
