@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -11,9 +14,10 @@ from headrace.testing.ports import free_port
 
 
 class GatewayProcess:
-    """Entering the context starts it."""
+    """Entering the context starts it. `log` gets what it writes to its error output."""
 
-    def __init__(self, bootstrap: str, **settings: object) -> None:
+    def __init__(self, bootstrap: str, *, log: Path | None = None, **settings: object) -> None:
+        self._log = log
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._command = [sys.executable, "-m", "headrace", "gateway", "--bootstrap", bootstrap]
@@ -23,7 +27,9 @@ class GatewayProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        with contextlib.ExitStack() as opened:
+            errors = opened.enter_context(self._log.open("a")) if self._log is not None else None
+            self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=errors, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == f"headrace gateway ready at {self.url}\n"
 
@@ -34,9 +40,15 @@ class GatewayProcess:
 
     def kill(self) -> None:
         """kill -9."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
-        self._process.kill()
+        self._process.send_signal(number)
         self._process.wait()
         self._process.stdout.close()
         self._process = None

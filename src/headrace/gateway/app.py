@@ -28,6 +28,7 @@ from headrace.gateway.request_rates import LimitedRates, RequestRates
 from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
 from headrace.gateway.starts import Starts
+from headrace.gateway.stopping import EndedByStop
 from headrace.gateway.stream_routes import Streams, stream_router
 from headrace.gateway.topic_routes import topic_router
 from headrace.gateway.topics import Topics
@@ -139,8 +140,9 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings, hosts: frozenset[st
             clock=time.monotonic,
             retry_after_s_max=settings.retry_after_s_max,
         )
-    app.add_middleware(
-        ServedHosts,
-        hosts=hosts,
-        rejection=lambda error: error_response(error, retry_after_s_max=settings.retry_after_s_max),
-    )
+
+    def rejection(error: HeadraceError) -> Response:
+        return error_response(error, retry_after_s_max=settings.retry_after_s_max)
+
+    app.add_middleware(ServedHosts, hosts=hosts, rejection=rejection)
+    app.add_middleware(EndedByStop, rejection=rejection)

@@ -16,6 +16,7 @@ from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
 from headrace.queue import rejections
 from headrace.queue.errors import QueueError
+from headrace.queue.member import Member
 from tests.gateway.conftest import Write
 
 LATER_S = 30.0
@@ -62,6 +63,28 @@ def test_rejection_whose_reason_is_not_stored_fails_and_the_message_is_still_hel
     failed, accepted = asyncio.run(scenario())
     assert "can't be written" in str(failed)
     assert accepted is None
+
+
+def test_acknowledgement_that_fails_in_the_client_is_an_error_and_the_message_is_delivered_again(
+    cluster: Cluster, new_topic: Callable[..., str], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(1)
+    write(topic, b"1", partition=0)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("the client failed")
+
+    async def scenario() -> tuple[Sequence[object], list[Lease]]:
+        async with opened(cluster, topic) as queue:
+            (lease,) = await received(queue)
+            with monkeypatch.context() as patch:
+                patch.setattr(Member, "acknowledge_and_wait", fail)
+                failed = await queue.acknowledge([Acknowledgement(lease.number, AcknowledgeType.ACCEPT)])
+            return failed, await received(queue)
+
+    (error,), again = asyncio.run(scenario())
+    assert "the client failed" in str(error)
+    assert [each.message.offset for each in again] == [0]
 
 
 def test_client_that_is_gone_when_its_messages_come_locks_none(

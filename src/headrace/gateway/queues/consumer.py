@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from confluent_kafka import AcknowledgeType, KafkaError
 from confluent_kafka import Message as KafkaMessage
 
-from headrace.gateway.queues.leases import Lease
 from headrace.queue.member import Member
 
 ANSWER_S_MAX = 10.0
@@ -31,8 +30,6 @@ class Consumer:
         self, config: Mapping[str, Any], topic: str, count: int, threads: ThreadPoolExecutor
     ) -> None:
         self.count = count
-        self.leases: set[Lease] = set()
-        """The messages that it holds."""
         self.unused_since_s = 0.0
         self.is_unsound = False
         """The broker rejected an acknowledgement: it may not know this consumer any more."""

@@ -6,8 +6,8 @@ answers, and DONE. In an ordered group at most one message of a key is held; the
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Collection, Iterable
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,7 @@ class Leases:
         self._open: dict[int, Lease] = {}
         self._done: OrderedDict[int, AcknowledgeType | None] = OrderedDict()
         self._ready: deque[Lease] = deque()
+        self._of: defaultdict[Consumer, set[Lease]] = defaultdict(set)
         self._lanes: dict[Lane, Lease] = {}
         """By key, the one that is held."""
 
@@ -68,11 +69,16 @@ class Leases:
     def add(self, leases: Iterable[Lease]) -> None:
         for each in leases:
             self._open[each.number] = each
+            self._of[each.consumer].add(each)
             self._ready.append(each)
 
     def get(self, number: int) -> Lease | None:
         """None if it is done."""
         return self._open.get(number)
+
+    def of(self, consumer: Consumer) -> Collection[Lease]:
+        """Those that are not done."""
+        return self._of.get(consumer, ())
 
     def outcome(self, number: int) -> AcknowledgeType | None:
         """How a client acknowledged one that is done; None if its lock ended, or if that is long ago."""
@@ -118,8 +124,10 @@ class Leases:
         if lease.lane is not None and self._lanes.get(lease.lane) is lease:
             del self._lanes[lease.lane]
         lease.state = LeaseState.DONE
-        lease.consumer.leases.discard(lease)
         if self._open.pop(lease.number, None) is not None:
+            self._of[lease.consumer].discard(lease)
+            if not self._of[lease.consumer]:
+                del self._of[lease.consumer]
             self._done[lease.number] = how
             if len(self._done) > DONE_MAX:
                 self._done.popitem(last=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ from headrace.queue.errors import QueueError
 from headrace.queue.group_settings import GroupSettings
 from headrace.queue.message import Delivery
 from headrace.queue.verdicts import Verdicts
+
+logger = logging.getLogger(__name__)
 
 POLL_S = 0.25
 """A `receive` looks so often whether its client is still there, and waits at least so long for the broker."""
@@ -75,7 +78,7 @@ class Queue:
             try:
                 return await self._wait(consumer, count, wait_s, is_gone)
             finally:
-                if not consumer.leases:
+                if not self.leases.of(consumer):
                     # Its fetch still waits at the broker, and would lock messages that nobody takes.
                     await asyncio.shield(self._consumers.discard(consumer))
         finally:
@@ -125,7 +128,6 @@ class Queue:
             Lease(number=next(self._numbers), message=Delivery(each), consumer=consumer, until_s=until_s)
             for each in found
         ]
-        consumer.leases.update(leases)
         self.leases.add(leases)
         left_s = until_s - time.monotonic()
         loop = asyncio.get_running_loop()
@@ -185,7 +187,7 @@ class Queue:
             sent.update(dict.fromkeys(behind, AcknowledgeType.RELEASE))
             return [(lease.message.raw, how) for lease, how in sent.items()]
 
-        answers = await consumer.acknowledge(prepare)
+        answers = await self._answers(consumer, prepare, sent)
         for lease, error in zip(sent, answers, strict=True):
             is_done = is_by_client and error is None and lease in wanted
             self.leases.end(lease, wanted[lease].how if is_done else None)
@@ -196,12 +198,24 @@ class Queue:
         self._free(consumer)
         return errors
 
+    async def _answers(
+        self,
+        consumer: Consumer,
+        prepare: Callable[[], Sequence[tuple[KafkaMessage, AcknowledgeType]]],
+        sent: Mapping[Lease, AcknowledgeType],
+    ) -> Sequence[KafkaError | None]:
+        try:
+            return await consumer.acknowledge(prepare)
+        except Exception as error:  # whatever it is, no lease must stay in flight
+            logger.exception("the acknowledgements of %d messages of topic %s failed", len(sent), self.topic)
+            return [KafkaError(KafkaError._FAIL, str(error))] * len(sent)
+
     def _prepared(self, lease: Lease, wanted: Acknowledgement) -> AcknowledgeType:
         assert self._verdicts is not None
         return self._verdicts.prepare(lease.message, wanted.how, wanted.reason)
 
     def _free(self, consumer: Consumer) -> None:
-        if consumer.leases or self._consumers.is_unused(consumer):
+        if self.leases.of(consumer) or self._consumers.is_unused(consumer):
             return
         for each in consumer.timers:
             each.cancel()
@@ -215,7 +229,7 @@ class Queue:
     def _release_later(self, consumer: Consumer, states: set[LeaseState]) -> None:
         ended = {
             each: Acknowledgement(each.number, AcknowledgeType.RELEASE, RELEASED_WHEN_LOCK_ENDED)
-            for each in consumer.leases
+            for each in self.leases.of(consumer)
             if each.state in states
         }
         for lease in ended:
