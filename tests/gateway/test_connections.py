@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -167,6 +168,14 @@ def test_head_that_is_too_long_is_rejected(serve: Serve) -> None:
             received = client.recv(1_000)
         assert received == b"" or received.startswith(b"HTTP/1.1 400 ")
     assert gateway.get("/topics").status_code == 200
+
+
+def test_bytes_that_are_no_request_are_an_error_in_the_same_form(gateway: Serving) -> None:
+    with gateway.socket() as client:
+        client.sendall(b"\x16\x03\x01 no request\r\n\r\n")
+        head, _, body = client.recv(10_000).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert "head_bytes_max" in json.loads(body)["hint"]
 
 
 def test_connection_is_used_for_several_requests(gateway: Serving, topic: str) -> None:
