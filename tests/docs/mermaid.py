@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
-from headrace.java import cache_folder
+from tests.compatibility.npm import npm_folder
 from tests.docs.scripts import load
 
 VERSION: str = load("mermaid").VERSION
-NPM_TIMEOUT_S = 240
 # Mermaid sanitizes labels with a library that needs a browser; the syntax does not depend on it.
 PARSE = """
 import sanitizer from 'dompurify'
@@ -46,20 +42,6 @@ def mermaid_errors(diagrams: Sequence[str]) -> list[str | None]:
 
 @functools.cache
 def _installed() -> Path:
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("needs Node.js and npm")
-    folder = cache_folder() / "mermaid" / f"parser-{VERSION}"
-    if not (folder / "node_modules" / "mermaid").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        options = ("--no-audit", "--no-fund", "--ignore-scripts", "--silent")
-        try:
-            subprocess.run(
-                ["npm", "install", *options, "--prefix", str(folder), f"mermaid@{VERSION}"],
-                check=True,
-                capture_output=True,
-                timeout=NPM_TIMEOUT_S,
-            )
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-            pytest.skip(f"npm could not install mermaid {VERSION}")
+    folder = npm_folder("mermaid", VERSION)
     (folder / "parse.mjs").write_text(PARSE)
     return folder

@@ -93,6 +93,10 @@ SHOWS: dict[str, list[str]] = {
         "checkout: ERROR\n  mail: errors fires: service=checkout\nthe process is killed",
         "search: INFO\n  mail: errors resolved: service=checkout\nhistory: firing, resolved",
     ],
+    "http_queue.py": [
+        "sent to ann@example.com\nrejected: nobody\nsent to bob@example.com\n",
+        "a dead letter: nobody is no address",
+    ],
     "follow_asyncio.py": ["kitchen: 20.5 °C", "kitchen: 21.8 °C"],
     "transactions.py": [
         "  it crashed in a transaction",

@@ -72,8 +72,13 @@ class Serving:
             time.sleep(0.01)
 
     def stop(self) -> None:
+        self._server.force_exit = True
+        self.drain()
+
+    def drain(self) -> None:
+        """As SIGTERM does."""
         self.client.close()
-        self._server.should_exit = self._server.force_exit = True
+        self._server.should_exit = True
         self._thread.join()
         self._socket.close()
         if self.webhooks is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -48,14 +49,6 @@ def test_half_open_requests_stop_nobody(serve: Serve, topic: str) -> None:
         assert is_closed(clients[0]), "the oldest is closed for a new one"
 
 
-@pytest.mark.slow
-def test_ten_thousand_half_open_requests_stop_nobody(serve: Serve, topic: str) -> None:
-    gateway = serve(connections_max=500)
-    for _ in range(10):
-        with half_open(gateway, 1_000):
-            assert post(gateway, topic) == 200
-
-
 def test_head_that_does_not_end_is_closed_in_time(serve: Serve) -> None:
     gateway = serve(head_ms_max=100)
     with gateway.socket() as silent, half_open(gateway, 1) as (half,):
@@ -71,6 +64,14 @@ def test_request_in_progress_is_never_closed_for_a_new_connection(serve: Serve, 
         assert next(events).data
 
 
+def test_connection_beyond_the_bound_gets_503_if_all_others_are_in_use(serve: Serve, topic: str) -> None:
+    gateway = serve(connections_max=1)
+    with gateway.events(f"/topics/{topic}/stream"), gateway.socket() as client:
+        received = client.recv(1_000)
+    assert received.startswith(b"HTTP/1.1 503 ")
+    assert b"Retry-After: " in received
+
+
 def test_body_that_does_not_end_is_rejected_in_time(serve: Serve, topic: str) -> None:
     gateway = serve(body_ms_max=100)
     with gateway.socket() as client:
@@ -79,6 +80,49 @@ def test_body_that_does_not_end_is_rejected_in_time(serve: Serve, topic: str) ->
             "Content-Length: 100\r\n\r\n{".encode()
         )
         assert b"408" in client.recv(1_000).split(b"\r\n")[0]
+
+
+def test_body_that_comes_byte_by_byte_is_rejected_in_time(serve: Serve, topic: str) -> None:
+    gateway = serve(body_ms_max=300)
+    with gateway.socket() as client:
+        client.sendall(
+            f"POST /topics/{topic} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            "Content-Length: 1000000\r\n\r\n".encode()
+        )
+        client.settimeout(0.01)
+        received = b""
+        while not received:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"1")
+            with contextlib.suppress(TimeoutError):
+                received = client.recv(1_000)
+    assert received.startswith(b"HTTP/1.1 408 ")
+
+
+CHUNKED = "Host: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "bomb"),
+    [(b"1\r\n1\r\n0\r\n", b"X-%d: y\r\n"), (b"1;", b"extension%d=y;"), (b"", b"%d0")],
+    ids=["trailers", "extensions", "length"],
+)
+def test_endless_frame_of_a_chunked_body_is_rejected(
+    serve: Serve, topic: str, body: bytes, bomb: bytes
+) -> None:
+    gateway = serve(head_bytes_max=10_000)
+    before_mb = resident_mb(os.getpid())
+    with gateway.socket() as client:
+        client.sendall(f"POST /topics/{topic} HTTP/1.1\r\n{CHUNKED}".encode() + body)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 100_000_000:
+                part = b"".join(bomb % each for each in range(1_000))
+                client.sendall(part)
+                sent += len(part)
+        assert sent < 20_000_000, "the gateway closes the connection"
+    assert resident_mb(os.getpid()) - before_mb < 50
+    assert post(gateway, topic) == 200
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -124,6 +168,14 @@ def test_head_that_is_too_long_is_rejected(serve: Serve) -> None:
             received = client.recv(1_000)
         assert received == b"" or received.startswith(b"HTTP/1.1 400 ")
     assert gateway.get("/topics").status_code == 200
+
+
+def test_bytes_that_are_no_request_are_an_error_in_the_same_form(gateway: Serving) -> None:
+    with gateway.socket() as client:
+        client.sendall(b"\x16\x03\x01 no request\r\n\r\n")
+        head, _, body = client.recv(10_000).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert "head_bytes_max" in json.loads(body)["hint"]
 
 
 def test_connection_is_used_for_several_requests(gateway: Serving, topic: str) -> None:

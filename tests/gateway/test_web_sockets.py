@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from tests.gateway.conftest import Serve, Serving, Write
+from tests.gateway.conftest import NewTopic, Serve, Serving, Write
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -33,6 +33,16 @@ def test_each_message_is_a_record_with_its_id_and_the_stream_resumes_after_it(
         client.send("what clients send is ignored")
         write(topic, b"4", partition=1)
         assert json.loads(client.recv(30))["value"] == 4
+
+
+def test_one_web_socket_has_several_topics(
+    gateway: Serving, topic: str, new_topic: NewTopic, write: Write
+) -> None:
+    other = new_topic(1)
+    write(topic, b"1", partition=0)
+    write(other, b"2", partition=0)
+    with opened(gateway, f"/ws?topics={topic},{other}&from=earliest") as client:
+        assert {json.loads(client.recv(30))["value"] for _ in range(2)} == {1, 2}
 
 
 def test_records_that_retention_deleted_are_reported(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType
+from confluent_kafka import AcknowledgeType, KafkaError
 from confluent_kafka import Message as KafkaMessage
 
 from headrace.queue.member import Member
@@ -77,3 +77,27 @@ def test_close_sends_acknowledgements_and_releases_the_other_messages(
         assert member.lost == 0
     with joined(bootstrap, three, group) as member:
         assert [(each.value(), each.delivery_count()) for each in poll(member, 2)] == [(b"b", 2), (b"c", 2)]
+
+
+def test_acknowledgements_are_answered_one_by_one_while_the_caller_waits(
+    bootstrap: str, three: str, group: str
+) -> None:
+    with joined(bootstrap, three, group) as member:
+        messages = poll(member, 3)
+        wanted = [(each, AcknowledgeType.ACCEPT) for each in reversed(messages)]
+        assert member.acknowledge_and_wait(wanted, TIMEOUT_S) == [None] * 3
+        assert (member.held, member.lost) == (0, 0)
+
+
+def test_acknowledgement_of_a_lock_that_has_ended_is_answered_with_the_error(
+    bootstrap: str, three: str, group: str, set_group: Callable[..., None]
+) -> None:
+    set_group(group, share_record_lock_duration_ms=1_000)
+    with joined(bootstrap, three, group) as late, joined(bootstrap, three, group) as member:
+        messages = poll(late, 3)
+        poll(member, 3)  # when the locks have ended
+        (error, *_) = late.acknowledge_and_wait(
+            [(each, AcknowledgeType.ACCEPT) for each in messages], TIMEOUT_S
+        )
+        assert error is not None
+        assert error.code() == KafkaError.INVALID_RECORD_STATE

@@ -48,13 +48,14 @@ def gateway(
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Serve topics over HTTP: write, read, and subscribe by server-sent events or WebSockets; schemas; and webhooks.
+    """Serve topics over HTTP: write, read, subscribe by server-sent events or WebSockets; queues; schemas; webhooks.
 
     \b
     headrace gateway                               http://127.0.0.1:8082/docs lists the paths
     curl -d '{"page": "/"}' -H 'Content-Type: application/json' 127.0.0.1:8082/topics/clicks
     curl 127.0.0.1:8082/topics/clicks/records
     curl -N '127.0.0.1:8082/topics/clicks/stream?from=earliest'
+    curl -X POST '127.0.0.1:8082/queues/clicks/receive?group=workers&wait=20s'
     curl 127.0.0.1:8082/subjects                   the registry, for schema.registry.url of serializers
     headrace webhook in add github --topic pushes --secret-stdin          then POST /webhooks/github
     """

@@ -142,14 +142,20 @@ def error_answer(error: HeadraceError) -> dict[str, Any]:
     return {"error_code": found.code, "message": found.message, "hint": found.hint}
 
 
-def error_response(error: HeadraceError, *, retry_after_s_max: int, media_type: str = PLAIN_JSON) -> Response:
+def error_response(
+    error: HeadraceError,
+    *,
+    retry_after_s_max: int,
+    retry_after_s_min: int = 1,
+    media_type: str = PLAIN_JSON,
+) -> Response:
     found = as_gateway_error(error)
     response = as_json(error_answer(found), status=found.status, media_type=media_type)
     if found.may_succeed_later:
-        response.headers["Retry-After"] = retry_after(retry_after_s_max)
+        response.headers["Retry-After"] = retry_after(retry_after_s_max, s_min=retry_after_s_min)
     return response
 
 
-def retry_after(s_max: int) -> str:
+def retry_after(s_max: int, *, s_min: int = 1) -> str:
     """Not the same for all: clients that are rejected together must not come back together."""
-    return str(random.randint(1, s_max))
+    return str(s_min + random.randint(0, s_max - 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,10 +21,14 @@ from headrace.gateway.feeds import Feeds
 from headrace.gateway.log_reader import LogReader
 from headrace.gateway.produce_routes import produce_router
 from headrace.gateway.publisher import Publisher
+from headrace.gateway.queues.queues import Queues
+from headrace.gateway.queues.routes import Workers, queue_router
 from headrace.gateway.read_routes import read_router
+from headrace.gateway.request_rates import LimitedRates, RequestRates
 from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
 from headrace.gateway.starts import Starts
+from headrace.gateway.stopping import EndedByStop
 from headrace.gateway.stream_routes import Streams, stream_router
 from headrace.gateway.topic_routes import topic_router
 from headrace.gateway.topics import Topics
@@ -56,13 +61,17 @@ def create_app(
     starts = Starts(topics, SystemClock(), resume_overlap_ms=settings.resume_overlap_ms)
     log = LogReader(cluster, settings)
     feeds = Feeds(topics, settings)
+    queues = Queues(cluster, settings)
+    bodies = Bodies(settings)
     requests = Slots(settings.requests_max, what="requests")
     subscribers = Slots(settings.subscribers_max, what="streams")
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await feeds.start()
+        await queues.start()
         yield
+        await queues.close()
         await feeds.close()
         log.close()
         publisher.close()
@@ -76,7 +85,6 @@ def create_app(
         redoc_url=None,
     )
     add_docs_page(app)
-    bodies = Bodies(settings)
     write = produce_router(topics, publisher, bodies, requests, records_max=settings.records_max)
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)
     app.include_router(write)
@@ -85,6 +93,7 @@ def create_app(
     app.include_router(stream_router(Streams(topics, starts, log, feeds, settings, subscribers)))
     if webhooks is not None:
         app.include_router(webhook_router(webhooks, bodies, requests, settings))
+    app.include_router(queue_router(Workers(topics, queues, bodies, settings, requests)))
     for router in routers:
         app.include_router(router)
     _add_errors(app, settings)
@@ -129,8 +138,16 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings, hosts: frozenset[st
         app.add_middleware(
             CORSMiddleware, allow_origins=settings.origins, allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(
-        ServedHosts,
-        hosts=hosts,
-        rejection=lambda error: error_response(error, retry_after_s_max=settings.retry_after_s_max),
-    )
+    if settings.requests_per_s_max:
+        app.add_middleware(
+            LimitedRates,
+            rates=RequestRates(per_s=settings.requests_per_s_max, burst=settings.requests_burst),
+            clock=time.monotonic,
+            retry_after_s_max=settings.retry_after_s_max,
+        )
+
+    def rejection(error: HeadraceError) -> Response:
+        return error_response(error, retry_after_s_max=settings.retry_after_s_max)
+
+    app.add_middleware(ServedHosts, hosts=hosts, rejection=rejection)
+    app.add_middleware(EndedByStop, rejection=rejection)

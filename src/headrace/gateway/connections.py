@@ -9,16 +9,28 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from headrace.gateway.answers import error_answer, retry_after
+from headrace.gateway.errors import BadRequest, Overloaded
 from headrace.gateway.settings import GatewaySettings
 
 _ABORT = "headrace.abort"
 
 UNREAD_BYTES_MAX = 1_048_576
 """Of a rejected body that are still taken, so that the client gets to read the response. Then it is disconnected."""
+
+INVALID = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%b"
+)
+NO_PLACE = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Retry-After: %b\r\nContent-Length: %d\r\n\r\n%b"
+)
 
 
 async def abort(scope: Scope) -> None:
@@ -37,7 +49,9 @@ class Waiting:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.connections_max = settings.connections_max
+        self.head_bytes_max = settings.head_bytes_max
         self.head_s_max = settings.head_ms_max / 1000
+        self._retry_after_s_max = settings.retry_after_s_max
         self._connections: dict[Connection, None] = {}
 
     def add(self, connection: Connection) -> None:
@@ -45,6 +59,12 @@ class Waiting:
 
     def remove(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
+
+    def rejection(self) -> bytes:
+        """The response to a connection for which there is no place, whatever it requests."""
+        error = Overloaded("too many connections", hint="try again later, as Retry-After says")
+        body = msgspec.json.encode(error_answer(error))
+        return NO_PLACE % (retry_after(self._retry_after_s_max).encode(), len(body), body)
 
     def drop_oldest(self) -> bool:
         """False if there is none."""
@@ -66,7 +86,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self._waiting.connections_max and not self._waiting.drop_oldest():
-            transport.abort()
+            transport.write(self._waiting.rejection())
+            transport.close()
             return
         self._wait()
 
@@ -99,6 +120,17 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """To bytes that are no request, or have a head that is too long."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            self.transport.abort()  # a response that has begun can't have another
+            return
+        hint = f"a head has up to {self._waiting.head_bytes_max:,} bytes: head_bytes_max in [gateway] is the bound"
+        body = msgspec.json.encode(error_answer(BadRequest(msg, hint=hint)))
+        self.transport.write(INVALID % (len(body), body))
+        self.transport.close()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._stop_waiting()

@@ -69,6 +69,13 @@ class TooManyRecords(GatewayError):
     may_succeed_later = True
 
 
+class TooManyRequests(GatewayError):
+    """From one client."""
+
+    status = code = 429
+    may_succeed_later = True
+
+
 class Overloaded(GatewayError):
     status = code = 503
     may_succeed_later = True

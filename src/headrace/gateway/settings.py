@@ -38,6 +38,15 @@ class GatewaySettings:
         minimum=1,
         doc="Requests that write or read at a time; streams do not count. More would only wait for each other.",
     )
+    requests_per_s_max: int = setting(
+        0,
+        minimum=0,
+        doc="Requests a second of one client, by its address; one more gets 429. 0 is no limit: behind a proxy, all "
+        "clients have its address.",
+    )
+    requests_burst: int = setting(
+        100, minimum=1, doc="Requests that a client may send together after a pause, if they have a rate."
+    )
     head_bytes_max: int = setting(
         65_536, minimum=1_024, doc="Bytes of a request line with its headers; the id of a stream fits."
     )
@@ -124,6 +133,25 @@ class GatewaySettings:
         minimum=0,
         doc="A stream that resumes on another cluster starts so long before the time of its last record, because "
         "timestamps are not in order across partitions. Records may then be repeated.",
+    )
+    queue_consumers_max: int = setting(
+        64,
+        minimum=1,
+        doc="Consumers of queues: each serves one `receive`, until its messages are acknowledged or their locks have "
+        "ended. One more gets 503. Each has four threads and about a megabyte.",
+    )
+    queue_messages_max: int = setting(
+        100, minimum=1, doc="Messages of one `receive`; a client locks more than it can process otherwise."
+    )
+    queue_idle_ms: int = setting(
+        5_000,
+        minimum=10,
+        doc="A consumer that no client needs for so long leaves its group: its partitions go to others.",
+    )
+    queues_max: int = setting(
+        1_000,
+        minimum=1,
+        doc="Queues that clients use at a time, each a topic with a group; one more gets 503.",
     )
     metadata_ms: int = setting(
         10_000,

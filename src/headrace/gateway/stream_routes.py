@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Header, Query, Response, WebSocket
 from msgspec import Struct
-from starlette.requests import HTTPConnection
 
 from headrace.errors import HeadraceError
 from headrace.gateway.answers import error_response
-from headrace.gateway.errors import BadRequest, ForeignOrigin
+from headrace.gateway.errors import BadRequest
 from headrace.gateway.event_ids import CHARACTERS_MAX, EventId
 from headrace.gateway.feeds import Feeds
 from headrace.gateway.log_reader import LogReader
+from headrace.gateway.origins import check_origin
 from headrace.gateway.produce_routes import TopicName
 from headrace.gateway.read_routes import From
 from headrace.gateway.records import Format
@@ -44,6 +43,8 @@ LastIdHeader = Annotated[
 OnlyKey = Annotated[
     str | None, Query(alias="key", max_length=10_000, description="only records with this key")
 ]
+
+TopicNames = Annotated[str, Query(max_length=5_000, description="names, with commas between")]
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -118,7 +119,7 @@ class Streams:
 
     async def talk(self, socket: WebSocket, wanted: Wanted) -> None:
         try:
-            _check_origin(socket, self.settings)
+            check_origin(socket, self.settings)
             async with self.stream(wanted, WEB_SOCKET) as stream:
                 await socket.accept()
                 await send_stream(socket, stream, self.settings)
@@ -162,7 +163,7 @@ def stream_router(streams: Streams) -> APIRouter:
 
     @router.get("/stream", summary="Records of several topics as server-sent events", **options)
     async def stream_topics(
-        topics: Annotated[str, Query(max_length=5_000, description="names, with commas between")],
+        topics: TopicNames,
         start: From = None,
         last_event_id: LastId = None,
         last_event_id_header: LastIdHeader = None,
@@ -171,7 +172,7 @@ def stream_router(streams: Streams) -> APIRouter:
     ) -> Response:
         return await streams.respond(
             Wanted(
-                topics=[each.strip() for each in topics.split(",") if each.strip()],
+                topics=_names(topics),
                 start=start,
                 last_id=last_event_id_header or last_event_id,
                 key=key,
@@ -192,15 +193,20 @@ def stream_router(streams: Streams) -> APIRouter:
             socket, Wanted(topics=[topic], start=start, last_id=last_event_id, key=key, format=format)
         )
 
+    @router.websocket("/ws")
+    async def talk_of_topics(
+        socket: WebSocket,
+        topics: TopicNames,
+        start: From = None,
+        last_event_id: LastId = None,
+        key: OnlyKey = None,
+        format: Format_ = Format.JSON,
+    ) -> None:
+        wanted = Wanted(topics=_names(topics), start=start, last_id=last_event_id, key=key, format=format)
+        await streams.talk(socket, wanted)
+
     return router
 
 
-def _check_origin(connection: HTTPConnection, settings: GatewaySettings) -> None:
-    """Browsers let every page open a WebSocket to any address; the header Origin names the page."""
-    origin = connection.headers.get("origin")
-    if origin is None or urlsplit(origin).netloc == connection.headers.get("host"):
-        return
-    if not {"*", origin} & set(settings.origins):
-        raise ForeignOrigin(
-            f"pages of {origin[:200]} may not use the gateway", hint="--cors-origin allows them"
-        )
+def _names(topics: str) -> list[str]:
+    return [each.strip() for each in topics.split(",") if each.strip()]

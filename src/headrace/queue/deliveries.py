@@ -25,6 +25,7 @@ from headrace.queue.message import Message
 from headrace.queue.rejections import Rejections
 from headrace.queue.replies import Replies
 from headrace.queue.reply_to import content, reply_to
+from headrace.queue.verdicts import Verdicts
 
 logger = logging.getLogger("headrace.queue")
 
@@ -58,7 +59,7 @@ class Deliveries:
             "max.poll.records": prefetch,
         }
         self._topics = topics
-        self._rejections = rejections
+        self._verdicts = Verdicts(rejections, replies)
         self._replies = replies
         self.expired_requests = 0
         """Requests that were accepted without processing them, because nobody waits for their replies."""
@@ -239,17 +240,7 @@ class Deliveries:
     def acknowledge(self, message: Message, how: AcknowledgeType, reason: str) -> None:
         """Acknowledge a message: `accept`, `release` or `reject`."""
         self._require_held(message)
-        is_final = how is AcknowledgeType.REJECT
-        if how is AcknowledgeType.RELEASE and self._rejections.is_last_delivery(message):
-            # The broker archives it now. One that writes no dead letters would leave no trace of it.
-            is_final = True
-            if self._rejections.writes_letters:
-                how = AcknowledgeType.REJECT
-                reason = reason or f"delivery limit of {message.delivery_count} reached"
-        if is_final:
-            self._rejections.prepare(message, reason)
-            if (to := reply_to(message.headers)) is not None:
-                self._replies.send_error(to, reason)
+        how = self._verdicts.prepare(message, how, reason)
         with self._changed:
             self._require_held(message)
             member = message.member

@@ -63,6 +63,16 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
         return RETRY_BACKOFF in self.values
 
 
+def wanted_settings(*, start: str, dead_letter_topic: str, is_ordered: bool) -> dict[str, str]:
+    """What a queue sets for a new group."""
+    wanted = {OFFSET_RESET: start}
+    if dead_letter_topic:
+        wanted |= {DEAD_LETTER_TOPIC: dead_letter_topic, DEAD_LETTER_COPY: "true"}
+    if is_ordered:
+        wanted[ORDER] = ORDER_BY_KEY
+    return wanted
+
+
 def read_settings(cluster: Cluster, group: str) -> GroupSettings:
     entries = cluster.configs("group", group).values()
     return GroupSettings(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, ShareConsumer
 
@@ -103,6 +103,25 @@ class Member:
             else:
                 self._is_uncommitted = True
 
+    def acknowledge_and_wait(
+        self, acknowledged: Sequence[tuple[KafkaMessage, AcknowledgeType]], timeout_s: float
+    ) -> list[KafkaError | None]:
+        """Send these acknowledgements, and wait for the broker's answer: its error for each, None if it took it.
+
+        One rejected acknowledgement fails all of its partition. The caller uses either this or `acknowledge`.
+        """
+        self.held -= len(acknowledged)
+        for message, how in sorted(acknowledged, key=lambda each: each[0].offset() or 0):
+            self._consumer.acknowledge(message, how)
+        try:
+            answered = self._consumer.commit_sync(timeout_s)
+        except KafkaException as error:
+            return [error.args[0]] * len(acknowledged)
+        errors: dict[_Partition, KafkaException | None] = {
+            (each.topic, each.partition): error for each, error in answered.items()
+        }
+        return [_error_of(errors, message) for message, _ in acknowledged]
+
     @property
     def has_waiting(self) -> bool:
         """Whether something is not sent yet. Each request has a cost, so they are a millisecond apart."""
@@ -173,6 +192,14 @@ class Member:
                 count,
                 error.args[0].str(),
             )
+
+
+def _error_of(errors: dict[_Partition, KafkaException | None], message: KafkaMessage) -> KafkaError | None:
+    partition = (message.topic(), message.partition())
+    if partition not in errors:
+        return KafkaError(KafkaError._TIMED_OUT)
+    found = errors[partition]
+    return None if found is None else cast("KafkaError", found.args[0])
 
 
 def _judge(error: KafkaError) -> None:

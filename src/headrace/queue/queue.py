@@ -16,13 +16,11 @@ from headrace.kafka.settings import client_config, require_broker
 from headrace.queue.deliveries import Deliveries
 from headrace.queue.errors import MessageNotStored, QueueUnusable, RequestTimedOut, queue_errors
 from headrace.queue.group_settings import (
-    DEAD_LETTER_COPY,
-    DEAD_LETTER_TOPIC,
-    OFFSET_RESET,
     ORDER,
     ORDER_BY_KEY,
     GroupSettings,
     ensure_settings,
+    wanted_settings,
 )
 from headrace.queue.message import Errors, Message, MessageId
 from headrace.queue.outbox import Headers, Outbox
@@ -166,12 +164,9 @@ class Queue:
         self._is_open = True
 
     def _open_deliveries(self) -> Deliveries:
-        wanted: dict[str, str] = {OFFSET_RESET: self._start}
-        if self._dead_letter_topic:
-            wanted[DEAD_LETTER_TOPIC] = self._dead_letter_topic
-            wanted[DEAD_LETTER_COPY] = "true"
-        if self._is_ordered:
-            wanted[ORDER] = ORDER_BY_KEY
+        wanted = wanted_settings(
+            start=self._start, dead_letter_topic=self._dead_letter_topic, is_ordered=self._is_ordered
+        )
         settings = ensure_settings(self._cluster, self.group, wanted)
         if self._is_ordered:
             _require_order(self.group, settings)

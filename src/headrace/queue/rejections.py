@@ -15,7 +15,7 @@ from headrace.kafka.errors import RequestFailed
 from headrace.queue.errors import MessageNotStored, QueueError
 from headrace.queue.group_settings import GroupSettings
 from headrace.queue.letters import Headers, letter_headers
-from headrace.queue.message import Message
+from headrace.queue.message import Delivery
 from headrace.queue.outbox import Outbox
 
 logger = logging.getLogger("headrace.queue")
@@ -52,10 +52,10 @@ class Rejections:
         """Whether this module writes the dead letters, because the broker can't."""
         return bool(self._letter_topic)
 
-    def is_last_delivery(self, message: Message) -> bool:
+    def is_last_delivery(self, message: Delivery) -> bool:
         return message.delivery_count >= self._delivery_limit
 
-    def prepare(self, message: Message, reason: str) -> None:
+    def prepare(self, message: Delivery, reason: str) -> None:
         """Write the reason or the letter, before the message is rejected; if this raises, it must not be."""
         reason = reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
 
