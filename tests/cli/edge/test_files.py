@@ -58,10 +58,10 @@ def test_no_line_is_lost_by_kills_of_the_edge(
     for _ in range(3):
         with started("edge", "files", *arguments, environment=environment) as process:
             ready(process)
+            known = len(values_in(bootstrap, topic))
             with log.open("a") as file:
                 file.writelines(f"{number}\n" for number in range(count, count + 20_000))
             count += 20_000
-            known = len(values_in(bootstrap, topic))
             wait_until(lambda: len(values_in(bootstrap, topic)) > known)  # noqa: B023
             os.kill(process.pid, signal.SIGKILL)
     with started("edge", "files", *arguments, "--once", environment=environment) as process:
