@@ -37,40 +37,42 @@ def killed_while(broker: BrokerProcess, intake: Intake, send: Callable[[int], No
 
 def test_each_line_over_tcp_is_in_the_topic_once_and_in_order(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "broker", default_partitions=1)
-    broker.start()
-    config = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
-    with (
-        Intake(config, EdgeSettings(stop_s=60), name="e") as intake,
-        listening(intake, "lines") as address,
-        socket.create_connection(address) as sender,
-    ):
+    with broker:
+        config = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+        with (
+            Intake(config, EdgeSettings(stop_s=60), name="e") as intake,
+            listening(intake, "lines") as address,
+            socket.create_connection(address) as sender,
+        ):
 
-        def send(part: int) -> None:
-            sender.sendall(b"".join(b"%d\n" % number for number in range(part * LINES, (part + 1) * LINES)))
+            def send(part: int) -> None:
+                sender.sendall(
+                    b"".join(b"%d\n" % number for number in range(part * LINES, (part + 1) * LINES))
+                )
 
-        killed_while(broker, intake, send)
-        wait_until(lambda: intake.count().delivered == 2 * KILLS * LINES)
-        assert values_in(broker.bootstrap, "lines") == [b"%d" % number for number in range(2 * KILLS * LINES)]
-    broker.kill()
+            killed_while(broker, intake, send)
+            wait_until(lambda: intake.count().delivered == 2 * KILLS * LINES)
+            assert values_in(broker.bootstrap, "lines") == [
+                b"%d" % number for number in range(2 * KILLS * LINES)
+            ]
 
 
 def test_each_window_of_statsd_is_in_the_topic_once(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "broker", default_partitions=1)
-    broker.start()
-    clock = ManualClock()
-    config = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
-    with Intake(config, EdgeSettings(stop_s=60), name="edge") as intake:
-        with statsd.listening(intake, "metrics", clock) as (sender, listener):
+    with broker:
+        clock = ManualClock()
+        config = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+        with Intake(config, EdgeSettings(stop_s=60), name="edge") as intake:
+            with statsd.listening(intake, "metrics", clock) as (sender, listener):
 
-            def send(part: int) -> None:
-                sender.lines(b"".join(b"m%d:1|c\n" % number for number in range(1_000)))
-                wait_until(lambda: listener.metrics + listener._window.metrics == (part + 1) * 1_000)
-                clock.advance_ms(statsd.FLUSH_MS)
+                def send(part: int) -> None:
+                    sender.lines(b"".join(b"m%d:1|c\n" % number for number in range(1_000)))
+                    wait_until(lambda: listener.metrics + listener._window.metrics == (part + 1) * 1_000)
+                    clock.advance_ms(statsd.FLUSH_MS)
 
-            killed_while(broker, intake, send)
-        count = intake.close()
-    events = [json.loads(value) for value in values_in(broker.bootstrap, "metrics")]
-    broker.kill()
+                killed_while(broker, intake, send)
+            count = intake.close()
+        events = [json.loads(value) for value in values_in(broker.bootstrap, "metrics")]
     assert count.delivered == len(events)
     counters = [each for each in events if each["type"] == "counter"]
     assert sum(each["value"] for each in counters) == 2 * KILLS * 1_000

@@ -67,16 +67,15 @@ def test_rejected_batch_comes_back_with_those_behind_it(cluster: Cluster, topic:
 
 def test_batches_in_flight_when_the_broker_is_killed_are_stored_once(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "broker", default_partitions=1)
-    broker.start()
-    cluster = Cluster(broker.bootstrap, timeout_s=30)
-    cluster.create_topic("batches", partitions=1)
-    producer: IdempotentProducer[int] = IdempotentProducer(cluster, "batches", timeout_s=60)
-    for number in range(100):
-        producer.send(batch(number))
-        if number % 30 == 29:
-            broker.kill()
-            broker.start()
-    assert producer.drain() == []
-    producer.close()
-    assert keys(broker.bootstrap, "batches") == [*range(100)]
-    broker.kill()
+    with broker:
+        cluster = Cluster(broker.bootstrap, timeout_s=30)
+        cluster.create_topic("batches", partitions=1)
+        producer: IdempotentProducer[int] = IdempotentProducer(cluster, "batches", timeout_s=60)
+        for number in range(100):
+            producer.send(batch(number))
+            if number % 30 == 29:
+                broker.kill()
+                broker.start()
+        assert producer.drain() == []
+        producer.close()
+        assert keys(broker.bootstrap, "batches") == [*range(100)]

@@ -78,20 +78,19 @@ def test_no_line_is_lost_by_kills_of_the_broker(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "broker", port=free_port(), default_partitions=1)
     environment = {**os.environ, "HEADRACE_BOOTSTRAP": broker.bootstrap}
     arguments = [str(log), "--topic", "lines", "--data-dir", str(tmp_path / "data"), "--from-beginning"]
-    broker.start()
-    with started("edge", "files", *arguments, environment=environment) as process:
-        ready(process)
-        for begin in range(0, count, 10_000):
-            with log.open("a") as file:
-                file.writelines(f"{number}\n" for number in range(begin, begin + 10_000))
-            known = begin
-            wait_until(lambda: len(values_in(broker.bootstrap, "lines")) > known)  # noqa: B023
-            broker.kill()
-            broker.start()
-        wait_until(lambda: len(values_in(broker.bootstrap, "lines")) >= count)
-        stop(process)
-    assert [int(value) for value in values_in(broker.bootstrap, "lines")] == [*range(count)]
-    broker.kill()
+    with broker:
+        with started("edge", "files", *arguments, environment=environment) as process:
+            ready(process)
+            for begin in range(0, count, 10_000):
+                with log.open("a") as file:
+                    file.writelines(f"{number}\n" for number in range(begin, begin + 10_000))
+                known = begin
+                wait_until(lambda: len(values_in(broker.bootstrap, "lines")) > known)  # noqa: B023
+                broker.kill()
+                broker.start()
+            wait_until(lambda: len(values_in(broker.bootstrap, "lines")) >= count)
+            stop(process)
+        assert [int(value) for value in values_in(broker.bootstrap, "lines")] == [*range(count)]
 
 
 def test_second_edge_of_the_same_name_is_rejected(

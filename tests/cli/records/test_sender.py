@@ -78,18 +78,17 @@ def test_records_without_a_key_are_rejected_one_by_one_by_a_compacted_topic(
 
 def test_each_line_is_stored_once_although_the_broker_is_killed(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "broker", default_partitions=1)
-    broker.start()
-    environment = {**os.environ, "HEADRACE_BOOTSTRAP": broker.bootstrap}
-    with started("produce", "lines", environment=environment) as process:
-        assert process.stdin is not None
-        for part in range(3):
-            process.stdin.write(LINES)
-            process.stdin.flush()
-            wait_until(lambda: len(values(broker.bootstrap, "lines")) > part * COUNT)  # noqa: B023
-            broker.kill()
-            broker.start()
-        out, err = process.communicate(timeout=120)
-    assert (process.returncode, err) == (0, "")
-    assert out.startswith(f"{3 * COUNT} records")
-    assert values(broker.bootstrap, "lines") == LINES.splitlines() * 3
-    broker.kill()
+    with broker:
+        environment = {**os.environ, "HEADRACE_BOOTSTRAP": broker.bootstrap}
+        with started("produce", "lines", environment=environment) as process:
+            assert process.stdin is not None
+            for part in range(3):
+                process.stdin.write(LINES)
+                process.stdin.flush()
+                wait_until(lambda: len(values(broker.bootstrap, "lines")) > part * COUNT)  # noqa: B023
+                broker.kill()
+                broker.start()
+            out, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, "")
+        assert out.startswith(f"{3 * COUNT} records")
+        assert values(broker.bootstrap, "lines") == LINES.splitlines() * 3
