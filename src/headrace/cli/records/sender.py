@@ -181,6 +181,7 @@ def _is_about_the_record(error: KafkaError) -> bool:
         KafkaError.INVALID_MSG_SIZE,
         KafkaError.INVALID_MSG,
         KafkaError.INVALID_RECORD,
+        KafkaError._INVALID_DIFFERENT_RECORD,  # of the same batch
         KafkaError.INVALID_TIMESTAMP,
     )
 
