@@ -55,6 +55,30 @@ def test_failure_of_a_query_is_reported_without_its_ids() -> None:
     assert failures.in_short(StreamingQueryException(text)) == "StreamingQueryException: None.get"
 
 
+IN_WORKER = """
+  An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "decoding.py", line 1, in decode
+    raise error
+ConnectionError: refused
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+headrace.registered.errors.RegistryUnavailable: no schema registry answers at http://127.0.0.1:1 (start it)
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1)
+"""
+
+
+def test_failure_in_a_python_worker_is_reported_with_its_last_error() -> None:
+    assert failures.in_short(StreamingQueryException(IN_WORKER)) == (
+        "StreamingQueryException: RegistryUnavailable: no schema registry answers at http://127.0.0.1:1 (start it)"
+    )
+
+
 NO_COLUMN = (
     "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `ulr` cannot be "
     "resolved. Did you mean one of the following? [`url`, `user`]. SQLSTATE: 42703; line 1 pos 0;\n"

@@ -22,6 +22,7 @@ _NO_COLUMN = re.compile(
 )
 _SQL_STATE = re.compile(r"\.? SQLSTATE: \w+(?:; line \d+ pos \d+)?;?$")
 _CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 def is_permanent(error: BaseException) -> bool:
@@ -59,7 +60,18 @@ def in_short(error: BaseException) -> str:
         name, near = (part and part.replace("`", "") for part in no_column.groups())
         return f"there is no column {name}" + (f"; the nearest are {near}" if near else "")
     causes = _CAUSED_BY.findall(text)
-    line = causes[-1] if causes else next((each.strip() for each in text.splitlines() if each.strip()), "")
+    line = (
+        (causes and causes[-1])
+        or _raised_in_worker(text)
+        or next((each.strip() for each in text.splitlines() if each.strip()), "")
+    )
     line = _SQL_STATE.sub("", _JAVA_NAME.sub(r"\1: ", _QUERY.sub("", line)))
     name = type(error).__name__
     return f"{name}: {line}"[:LINE_LENGTH_MAX] if line else name
+
+
+def _raised_in_worker(text: str) -> str:
+    """The error below the last traceback of one of Spark's Python workers."""
+    _, found, below = text.rpartition(_TRACEBACK)
+    lines = below.splitlines() if found else []
+    return next((each for each in lines if each and not each[0].isspace()), "")
