@@ -1,4 +1,4 @@
-"""The committed records of a topic, from its first offset to its end: for topics that a start reads as a whole."""
+"""The committed records of a topic up to its end: of topics that are read as a whole, or their newest records."""
 
 from __future__ import annotations
 
@@ -20,9 +20,14 @@ _LOG = logging.getLogger("headrace.kafka.committed")
 _LOG.addHandler(logging.NullHandler())
 
 
-def read_committed(cluster: Cluster, topic: str) -> Iterator[Message]:
-    """Ends at the last stable offset of each partition: an open transaction hides what follows it."""
-    starts = cluster.earliest(cluster.partitions(topic))
+def read_committed(cluster: Cluster, topic: str, *, newest: int | None = None) -> Iterator[Message]:
+    """Ends at the last stable offset of each partition: an open transaction hides what follows it. `newest` is how
+    many offsets of each partition are read at most."""
+    partitions = cluster.partitions(topic)
+    starts = cluster.earliest(partitions)
+    if newest is not None:
+        ends = cluster.latest(partitions)
+        starts = {each: max(start, ends[each] - newest) for each, start in starts.items()}
     consumer = Consumer(
         cluster.client_config(
             group_id=GROUP,

@@ -249,7 +249,11 @@ class Registry:
 
     def descriptor(self, version: Version) -> str:
         """Of a Protobuf schema, in base64."""
-        return serialized(self._parsed(version.definition, strict=False).schema)
+        return serialized(self.parsed(version).schema)
+
+    def parsed(self, version: Version) -> Parsed:
+        """With the schemas that it refers to."""
+        return self._parsed(version.definition, strict=False)
 
     # Inside
 

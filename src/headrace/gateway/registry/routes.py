@@ -105,6 +105,7 @@ class Routes:
             ("PUT", "/mode/{subject}", self.set_mode_of),
             ("DELETE", "/mode/{subject}", self.delete_mode_of),
             ("GET", "/contexts", self.list_contexts),
+            ("GET", "/master_available", self.show_availability),
         ]
         for method, path, endpoint in table:
             router.add_api_route(
@@ -363,6 +364,10 @@ class Routes:
     async def list_contexts(self) -> Response:
         """The contexts of subjects: only the default one"""
         return _json(["."])
+
+    async def show_availability(self) -> Response:
+        """Whether the registry can write: what Karapace's probes and clients request"""
+        return _json({"master_available": True})
 
     # Inside
 
