@@ -35,6 +35,7 @@ COMMANDS = {
     "edge": "headrace.cli.edge",
     "view": "headrace.cli.view.commands",
     "gateway": "headrace.cli.gateway",
+    "catalog": "headrace.cli.catalog",
     "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",

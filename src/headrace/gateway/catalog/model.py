@@ -65,7 +65,16 @@ class EventType(Struct, frozen=True, kw_only=True):
     written_by: Annotated[tuple[User, ...], "as far as it is known"]
     read_by: Annotated[tuple[User, ...], "groups with committed offsets, queues, jobs, views"]
 
+    def matches(self, search: str) -> bool:
+        """Whether the name, the owner, the contact or the description has each word."""
+        texts = (self.name, self.owner, self.contact, self.description)
+        text = " ".join(each for each in texts if each).casefold()
+        return all(word in text for word in search.casefold().split())
+
 
 class Catalog(Struct, frozen=True, kw_only=True):
     event_types: tuple[EventType, ...]
     problems: Annotated[tuple[str, ...], "what is not in it, and why"]
+
+    def found(self, search: str) -> tuple[EventType, ...]:
+        return tuple(each for each in self.event_types if each.matches(search))

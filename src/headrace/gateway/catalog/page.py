@@ -29,7 +29,7 @@ input { font: inherit; padding: .25rem .5rem; width: 20rem; max-width: 60% } but
 
 
 def list_page(catalog: Catalog, *, search: str = "") -> str:
-    found = [each for each in catalog.event_types if matches(each, search)]
+    found = catalog.found(search)
     count = f"{len(found):,} of {len(catalog.event_types):,}" if search else f"{len(found):,}"
     rows = [
         (_link(each), _schemas(each), _or_none(each.owner), _users(each.written_by), _users(each.read_by))
@@ -64,13 +64,6 @@ def event_type_page(event_type: EventType, problems: Sequence[str] = ()) -> str:
         + "".join(_schema(each) for each in event_type.schemas)
     )
     return _page(event_type.name, body)
-
-
-def matches(event_type: EventType, search: str) -> bool:
-    """Whether the name, the owner or the description has each word."""
-    texts = (event_type.name, event_type.owner, event_type.contact, event_type.description)
-    text = " ".join(each for each in texts if each).casefold()
-    return all(word in text for word in search.casefold().split())
 
 
 def _schema(schema: EventSchema) -> str:

@@ -9,7 +9,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Response
 
 from headrace.gateway.catalog.model import Catalog, EventType
-from headrace.gateway.catalog.page import POLICY, event_type_page, list_page, matches
+from headrace.gateway.catalog.page import POLICY, event_type_page, list_page
 from headrace.gateway.catalog.source import CatalogSource
 
 THREADS_MAX = 2
@@ -34,8 +34,7 @@ def catalog_router(source: CatalogSource) -> APIRouter:
 
     async def catalog(search: str) -> Catalog:
         found = await to_thread.run_sync(source.catalog, limiter=threads)
-        wanted = tuple(each for each in found.event_types if matches(each, search))
-        return msgspec.structs.replace(found, event_types=wanted)
+        return msgspec.structs.replace(found, event_types=found.found(search))
 
     @router.get(
         "/catalog",

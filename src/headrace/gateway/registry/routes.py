@@ -30,6 +30,9 @@ BODY_FACTOR = 2
 BODY_EXTRA_BYTES = 100_000
 """For what comes with a schema: references, metadata, rules."""
 
+PROBED = frozenset({"/", "/master_available"})
+"""Probes send any header Accept."""
+
 T = TypeVar("T")
 
 
@@ -52,7 +55,8 @@ class RegistryRoute(APIRoute):
         async def handle_or_fail(request: Request) -> Response:
             media_type = JSON_V1
             try:
-                media_type = response_type(request.headers.get("accept"))
+                if self.path not in PROBED:
+                    media_type = response_type(request.headers.get("accept"))
                 response = await handle(request)
             except RegistryError as error:
                 response = _json({"error_code": error.code, "message": str(error)}, error.status)
@@ -105,6 +109,7 @@ class Routes:
             ("PUT", "/mode/{subject}", self.set_mode_of),
             ("DELETE", "/mode/{subject}", self.delete_mode_of),
             ("GET", "/contexts", self.list_contexts),
+            ("GET", "/", self.show_root),
             ("GET", "/master_available", self.show_availability),
         ]
         for method, path, endpoint in table:
@@ -365,8 +370,14 @@ class Routes:
         """The contexts of subjects: only the default one"""
         return _json(["."])
 
+    # Probes
+
+    async def show_root(self) -> Response:
+        """Nothing: probes request it"""
+        return _json({})
+
     async def show_availability(self) -> Response:
-        """Whether the registry can write: what Karapace's probes and clients request"""
+        """Whether a process serves the registry that can write, as Karapace reports it: each can"""
         return _json({"master_available": True})
 
     # Inside
