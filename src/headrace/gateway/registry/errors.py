@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from headrace.errors import HeadraceError
 
+INVALID_SCHEMA = 42201
+
 
 class RegistryError(HeadraceError):
     def __init__(self, status: int, code: int, message: str, *, hint: str = "") -> None:
@@ -61,7 +63,7 @@ def incompatible(message: str) -> RegistryError:
 
 
 def invalid_schema(message: str) -> RegistryError:
-    return RegistryError(422, 42201, message)
+    return RegistryError(422, INVALID_SCHEMA, message)
 
 
 def invalid_version(text: str) -> RegistryError:

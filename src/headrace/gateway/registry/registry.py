@@ -127,9 +127,9 @@ class Registry:
             raise errors.version_not_found(text)
         return found
 
-    def referrers(self, subject: str, text: str) -> list[Version]:
+    def referrers(self, subject: str, text: str, *, deleted: bool = False) -> list[Version]:
         version = self.version(subject, text, deleted=True)
-        return self._read(lambda state: state.referrers(subject, version.version))
+        return self._read(lambda state: state.referrers(subject, version.version, deleted=deleted))
 
     # Registering
 

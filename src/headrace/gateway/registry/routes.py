@@ -236,10 +236,12 @@ class Routes:
         return _text(await self._text(found, format))
 
     async def list_referrers(
-        self, subject: str, version: str, offset: str = "0", limit: str = "-1"
+        self, subject: str, version: str, deleted: str = "false", offset: str = "0", limit: str = "-1"
     ) -> Response:
         """Ids of the schemas that refer to a version"""
-        found = await self._in_thread(lambda: self._registry.referrers(subject, version))
+        found = await self._in_thread(
+            lambda: self._registry.referrers(subject, version, deleted=_flag(deleted))
+        )
         return _json(_page(sorted({each.id for each in found}), offset, limit))
 
     async def look_up(
@@ -292,10 +294,16 @@ class Routes:
 
     async def _check(self, subject: str, version: str | None, request: Request, verbose: str) -> Response:
         body = await self._body(request, SchemaBody)
-        conflict = await self._in_thread(lambda: self._registry.conflict(subject, body.wanted(), version))
-        found: dict[str, Any] = {"is_compatible": conflict is None}
+        try:
+            conflict = await self._in_thread(lambda: self._registry.conflict(subject, body.wanted(), version))
+            messages = [] if conflict is None else conflict.messages()
+        except RegistryError as error:
+            if not _flag(verbose) or error.code != errors.INVALID_SCHEMA:
+                raise
+            messages = [str(error)]
+        found: dict[str, Any] = {"is_compatible": not messages}
         if _flag(verbose):
-            found["messages"] = [] if conflict is None else conflict.messages()
+            found["messages"] = messages
         return _json(found)
 
     # Compatibility levels
