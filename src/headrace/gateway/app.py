@@ -21,6 +21,8 @@ from headrace.gateway.log_reader import LogReader
 from headrace.gateway.produce_routes import produce_router
 from headrace.gateway.publisher import Publisher
 from headrace.gateway.read_routes import read_router
+from headrace.gateway.registry.registry import Registry
+from headrace.gateway.schema_formats import SchemaFormats
 from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
 from headrace.gateway.starts import Starts
@@ -45,9 +47,11 @@ def create_app(
     settings: GatewaySettings,
     *,
     hosts: frozenset[str] | None = None,
+    registry: Registry | None = None,
     routers: Sequence[APIRouter] = (),
 ) -> FastAPI:
-    """`hosts` are the names in the header Host that are served; all by default. `routers` are further parts."""
+    """`hosts` are the names in the header Host that are served; all by default. `registry` has the schemas of records
+    that are written with one. `routers` are further parts."""
     topics = Topics(cluster, metadata_ms=settings.metadata_ms)
     publisher = Publisher(cluster.client_config(), settings)
     starts = Starts(topics, SystemClock(), resume_overlap_ms=settings.resume_overlap_ms)
@@ -73,7 +77,14 @@ def create_app(
         redoc_url=None,
     )
     add_docs_page(app)
-    write = produce_router(topics, publisher, Bodies(settings), requests, records_max=settings.records_max)
+    write = produce_router(
+        topics,
+        publisher,
+        Bodies(settings),
+        requests,
+        records_max=settings.records_max,
+        with_schemas=None if registry is None else SchemaFormats(registry),
+    )
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)
     app.include_router(write)
     for router in (topic_router(topics, requests), read):

@@ -78,7 +78,8 @@ def records_of(content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]
         case _:
             raise UnsupportedContentType(
                 f"Content-Type {content_type[:100] or 'missing'} is not supported",
-                hint=f"send one of {', '.join(CONTENT_TYPES)}, or CloudEvents",
+                hint=f"send one of {', '.join(CONTENT_TYPES)}, or CloudEvents; Avro, JSON Schema and Protobuf need the "
+                "schema registry (schema_registry in [gateway])",
             )
     return found
 

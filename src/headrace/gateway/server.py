@@ -45,7 +45,7 @@ def serve(
             routers = [catalog_router(CatalogSource(cluster, registry, SystemClock()))]
             if registry is not None:
                 routers.append(create_router(registry))
-            app = create_app(cluster, settings, hosts=hosts, routers=routers)
+            app = create_app(cluster, settings, hosts=hosts, registry=registry, routers=routers)
             _collect_garbage_rarely()
             return app
 

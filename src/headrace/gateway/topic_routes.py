@@ -35,6 +35,7 @@ def topic_router(topics: Topics, requests: Slots) -> APIRouter:
     @router.get("/topics", summary="Names of all topics", responses={200: {"model": list[str], **REST}})
     async def list_topics(request: Request) -> Response:
         with requests.slot():
+            await topics.refresh()  # someone who has created a topic looks for it
             found = sorted((await topics.metadata()).topics)
         return as_json(found, media_type=media_type_of(request))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.errors import HeadraceError
 
 INVALID_SCHEMA = 42201
+NO_SCHEMA = 40403
 
 
 class RegistryError(HeadraceError):
@@ -24,7 +25,7 @@ def version_not_found(version: object) -> RegistryError:
 
 def schema_not_found(schema_id: object | None = None) -> RegistryError:
     name = "Schema" if schema_id is None else f"Schema {schema_id}"
-    return RegistryError(404, 40403, f"{name} not found")
+    return RegistryError(404, NO_SCHEMA, f"{name} not found")
 
 
 def subject_soft_deleted(subject: str) -> RegistryError:
