@@ -19,6 +19,7 @@ from fastapi import APIRouter
 
 from headrace.gateway.app import create_app
 from headrace.gateway.connections import connections
+from headrace.gateway.registry.registry import Registry
 from headrace.gateway.server import WEB_SOCKETS
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
@@ -32,12 +33,21 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Serving:
-    def __init__(self, bootstrap: str, *, routers: tuple[APIRouter, ...] = (), **limits: Any) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        registry: Registry | None = None,
+        routers: tuple[APIRouter, ...] = (),
+        **limits: Any,
+    ) -> None:
         self.settings = GatewaySettings(**limits)
         self.cluster = Cluster(bootstrap, timeout_s=15)
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
-        self.app = create_app(self.cluster, self.settings, hosts=LOOPBACK_NAMES, routers=routers)
+        self.app = create_app(
+            self.cluster, self.settings, hosts=LOOPBACK_NAMES, registry=registry, routers=routers
+        )
         config = uvicorn.Config(
             self.app,
             log_level="critical",
