@@ -36,7 +36,7 @@ class KeyRule(Struct, frozen=True, kw_only=True):
     """The field of each event that has it."""
 
 
-class _RestRecord(Struct):
+class _RestRecord(Struct, forbid_unknown_fields=True):  # a mistyped `value` would be a tombstone
     key: Raw = _NULL
     value: Raw = _NULL
     partition: int | None = None
@@ -46,7 +46,7 @@ class _RestBody(Struct):
     records: list[_RestRecord]
 
 
-class _BinaryRecord(Struct):
+class _BinaryRecord(Struct, forbid_unknown_fields=True):
     key: str | None = None
     value: str | None = None
     partition: int | None = None

@@ -47,7 +47,7 @@ _FIRST_MESSAGE = b"\0"
 Part = Literal["key", "value"]
 
 
-class _Record(Struct):
+class _Record(Struct, forbid_unknown_fields=True):  # a mistyped `value` would be a tombstone
     key: Any = None
     value: Any = None
     partition: int | None = None

@@ -320,8 +320,7 @@ class Routes:
 
     async def delete_config(self) -> Response:
         """Reset the compatibility level of all subjects"""
-        found = await self._in_thread(lambda: self._registry.delete_compatibility(None))
-        return _json({"compatibilityLevel": found})
+        return await self._delete_config(None)
 
     async def get_config_of(self, subject: str, defaultToGlobal: str = "false") -> Response:
         """The compatibility level of a subject"""
@@ -336,13 +335,17 @@ class Routes:
 
     async def delete_config_of(self, subject: str) -> Response:
         """Reset the compatibility level of a subject"""
-        found = await self._in_thread(lambda: self._registry.delete_compatibility(subject))
-        return _json({"compatibilityLevel": found})
+        return await self._delete_config(subject)
 
     async def _set_config(self, subject: str | None, request: Request) -> Response:
         body = await self._body(request, ConfigBody)
         found = await self._in_thread(lambda: self._registry.set_compatibility(subject, body.compatibility))
         return _json({"compatibility": found})
+
+    async def _delete_config(self, subject: str | None) -> Response:
+        """Confluent's client and Redpanda's API have the one name, franz-go's client and Karapace the other."""
+        found = await self._in_thread(lambda: self._registry.delete_compatibility(subject))
+        return _json({"compatibilityLevel": found, "compatibility": found})
 
     # Modes
 
