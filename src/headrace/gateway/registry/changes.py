@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -51,8 +52,14 @@ def check_limits(subject: str, wanted: Wanted, limits: RegistryLimits) -> None:
         raise errors.invalid_schema(f"the schema has more than {limits.schema_bytes_max:,} bytes")
     if len(definition.references) > limits.references_max:
         raise errors.invalid_schema(f"the schema has more than {limits.references_max} references")
+    check_subject(subject, limits)
+
+
+def check_subject(subject: str, limits: RegistryLimits) -> None:
     if not 0 < len(subject) <= limits.subject_chars_max:
-        raise errors.RegistryError(422, 42208, f"a subject has 1 to {limits.subject_chars_max:,} characters")
+        raise errors.invalid_subject(f"a subject has 1 to {limits.subject_chars_max:,} characters")
+    if any(unicodedata.category(each) in ("Cc", "Cs") for each in subject):
+        raise errors.invalid_subject("a subject has no control characters")
 
 
 def pin_references(state: RegistryState, wanted: Wanted) -> Wanted:

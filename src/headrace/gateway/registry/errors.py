@@ -95,5 +95,9 @@ def referenced(message: str) -> RegistryError:
     return RegistryError(422, 42206, message)
 
 
+def invalid_subject(message: str) -> RegistryError:
+    return RegistryError(422, 42208, message)
+
+
 def store_failed(error: HeadraceError) -> RegistryError:
     return RegistryError(500, 50001, f"Error in the backend data store: {error.message}", hint=error.hint)

@@ -218,6 +218,8 @@ class Registry:
             level = Compatibility((text or "").upper())
         except ValueError:
             raise errors.invalid_compatibility() from None
+        if subject is not None:
+            changes.check_subject(subject, self.limits)
         return self._write(lambda: self._read(lambda state: changes.set_compatibility(state, subject, level)))
 
     def delete_compatibility(self, subject: str | None) -> Compatibility:
@@ -240,6 +242,8 @@ class Registry:
             mode = Mode((text or "").upper())
         except ValueError:
             raise errors.invalid_mode() from None
+        if subject is not None:
+            changes.check_subject(subject, self.limits)
         return self._write(
             lambda: self._read(lambda state: changes.set_mode(state, subject, mode, force=force))
         )

@@ -67,7 +67,15 @@ class JsonSchema(Struct, frozen=True, eq=False):
 def parse_json_schema(text: str, *, referenced: Iterable[tuple[str, JsonSchema]] = ()) -> JsonSchema:
     """`referenced` are schemas by the names that the text uses for them. Without `$schema`, or with an unknown one, it
     is of draft 7, as for Confluent's registry."""
-    contents = decode(text)
+    try:
+        return _parsed(decode(text), referenced)
+    except RecursionError:
+        raise InvalidSchema(
+            "the schema is nested too deep to be checked", hint="name inner schemas, and refer to them"
+        ) from None
+
+
+def _parsed(contents: Any, referenced: Iterable[tuple[str, JsonSchema]]) -> JsonSchema:
     if not isinstance(contents, dict | bool):
         raise InvalidSchema("a JSON schema is an object or a boolean", hint='such as `{"type": "object"}`')
     try:
