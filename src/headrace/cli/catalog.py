@@ -83,10 +83,10 @@ def _print(found: Catalog, *, with_fields: bool) -> None:
 def _row(event_type: EventType) -> list[object]:
     return [
         event_type.name,
-        [f"{each.part} {each.type} v{each.version}" for each in event_type.schemas],
-        event_type.owner,
-        list(map(str, event_type.written_by)),
-        list(map(str, event_type.read_by)),
+        [f"{each.part} {each.type} v{each.version}" for each in event_type.schemas] or "-",
+        event_type.owner or "-",
+        list(map(str, event_type.written_by)) or "-",
+        list(map(str, event_type.read_by)) or "-",
     ]
 
 
@@ -94,7 +94,7 @@ def _print_event_type(event_type: EventType) -> None:
     facts = {
         "event type": event_type.name,
         "description": event_type.description,
-        "owner": event_type.owner,
+        "owner": event_type.owner or "-",
         "contact": event_type.contact,
         "partitions": event_type.partitions,
         "written by": ", ".join(map(str, event_type.written_by)),
@@ -114,7 +114,10 @@ def _print_schema(schema: EventSchema) -> None:
         f"{schema.part}: {schema.subject}, {schema.type}, id {schema.id}, version {schema.version}, "
         f"{schema.compatibility}"
     )
-    rows = [(each.path, each.type, each.required, each.default, each.doc) for each in schema.fields or ()]
+    rows = [
+        (each.path, each.type, "yes" if each.required else "no", each.default or "-", each.doc or "-")
+        for each in schema.fields or ()
+    ]
     print_table(["field", "type", "required", "default", "meaning"], rows, title=title)
     for each in schema.references:
         print(printable(f"reference {each.name}: {each.subject}, version {each.version}"))
