@@ -361,6 +361,15 @@ def test_probes_get_a_response_whatever_they_accept(http: httpx.Client) -> None:
         assert http.get("/master_available", headers=headers).json() == {"master_available": True}
 
 
+def test_head_is_get_without_a_body(http: httpx.Client) -> None:
+    http.post("/subjects/s/versions", json=body(ORDER)).raise_for_status()
+    for path in ("/subjects", "/schemas/ids/1", "/config"):
+        response = http.head(path)
+        assert (response.status_code, response.content) == (200, b"")
+        assert response.headers["content-length"] == http.get(path).headers["content-length"]
+    assert http.head("/subjects/none/versions").status_code == 404
+
+
 def test_a_content_type_is_negotiated(http: httpx.Client) -> None:
     response = http.get("/subjects", headers={"Accept": "application/json"})
     assert response.headers["content-type"] == "application/json"
