@@ -56,6 +56,7 @@ def test_routers_of_other_parts_are_served_in_the_same_way(serve: Serve) -> None
 def test_description_has_every_route_and_every_content_type(gateway: Serving) -> None:
     paths: dict[str, Any] = gateway.get("/openapi.json").json()["paths"]
     assert set(paths) == {
+        "/brokers",
         "/stream",
         "/topics",
         "/topics/{topic}",
@@ -119,7 +120,7 @@ def test_every_request_that_the_description_allows_gets_a_response_that_it_has(
     ]
     ran = subprocess.run([*command, "--no-color"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-5_000:] + ran.stderr[-1_000:]
-    assert "Tested: 8" in ran.stdout
+    assert "Tested: 9" in ran.stdout
     assert gateway.get(f"/topics/{topic}").status_code == 200
 
 

@@ -130,6 +130,13 @@ def test_a_schema_that_was_deleted_meanwhile_is_registered_again(
     assert gateway.get("/subjects").json() == [f"{topic}-value"]
 
 
+def test_the_description_has_the_content_types(gateway: Serving) -> None:
+    post = gateway.get("/openapi.json").json()["paths"]["/topics/{topic}"]["post"]
+    content = post["requestBody"]["content"]
+    assert {AVRO, JSON_SCHEMA, PROTOBUF} < content.keys()
+    assert "value_schema_id" in content[AVRO]["schema"]["properties"]
+
+
 def test_without_a_registry_the_content_types_are_not_supported(serve: Serve, new_topic: NewTopic) -> None:
     status, answer = post(serve(), new_topic(1), AVRO, records=[{"value": 7}])
     assert (status, "schema_registry" in answer["hint"]) == (415, True)

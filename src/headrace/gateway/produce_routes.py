@@ -73,20 +73,19 @@ _WITH_SCHEMA["schema"]["properties"] |= {
     "value_schema": _TEXT,
     "value_schema_id": _NUMBER,
 }
-BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            formats.REST_JSON_RECORDS: _records_of(_ANY, _ANY),
-            formats.REST_BINARY_RECORDS: _records_of(_TEXT, _TEXT),
-            **dict.fromkeys(schema_formats.TYPES, _WITH_SCHEMA),
-            formats.PLAIN: {"schema": {"description": "one event, or an array of events"}},
-            formats.LINES: {"schema": {"type": "string", "description": "one event per line"}},
-            cloud_events.STRUCTURED: {"schema": _CLOUD_EVENT},
-            cloud_events.BATCHED: {"schema": {"type": "array", "minItems": 1, "items": _CLOUD_EVENT}},
-        },
-    }
+_CONTENT = {
+    formats.REST_JSON_RECORDS: _records_of(_ANY, _ANY),
+    formats.REST_BINARY_RECORDS: _records_of(_TEXT, _TEXT),
+    formats.PLAIN: {"schema": {"description": "one event, or an array of events"}},
+    formats.LINES: {"schema": {"type": "string", "description": "one event per line"}},
+    cloud_events.STRUCTURED: {"schema": _CLOUD_EVENT},
+    cloud_events.BATCHED: {"schema": {"type": "array", "minItems": 1, "items": _CLOUD_EVENT}},
 }
+
+
+def _body(*, with_schemas: bool) -> dict[str, Any]:
+    more = dict.fromkeys(schema_formats.TYPES, _WITH_SCHEMA) if with_schemas else {}
+    return {"requestBody": {"required": True, "content": _CONTENT | more}}
 
 
 def _parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -122,6 +121,7 @@ def produce_router(
 ) -> APIRouter:
     """Parameters are declared by hand: FastAPI takes longer to check them than to do all else but the records."""
     router = APIRouter(tags=["write"])
+    body = _body(with_schemas=with_schemas is not None)
     options: dict[str, Any] = {
         "response_model": None,
         "responses": {200: {"model": ProducedAnswer, "content": {REST_JSON: {}}}, **ERRORS},
@@ -129,16 +129,16 @@ def produce_router(
 
     async def write(topic: str, partition: int | None, request: Request) -> Response:
         rule = _key_rule(request)
-        async with bodies.body(request) as body:
+        async with bodies.body(request) as content:
             with requests.slot():
                 content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if content_type in schema_formats.TYPES and with_schemas is not None:
                     await topics.partitions_to_write(topic)  # before a schema is registered for it
                     encoded = await topics.run(
-                        functools.partial(with_schemas.records_of, content_type, topic, body)
+                        functools.partial(with_schemas.records_of, content_type, topic, content)
                     )
                 else:
-                    encoded = _without_schema(_records(request, content_type, body, rule))
+                    encoded = _without_schema(_records(request, content_type, content, rule))
                 _check_count(encoded.records, records_max)
                 count = await topics.partitions_to_write(topic)
                 _check_partitions(topic, partition, encoded.records, count)
@@ -149,7 +149,7 @@ def produce_router(
     @router.post(
         "/topics/{topic}",
         summary="Write records",
-        openapi_extra={"parameters": [TOPIC, KEY, KEY_FIELD], **BODY},
+        openapi_extra={"parameters": [TOPIC, KEY, KEY_FIELD], **body},
         **options,
     )
     async def produce(request: Request) -> Response:
@@ -158,7 +158,7 @@ def produce_router(
     @router.post(
         "/topics/{topic}/partitions/{partition}",
         summary="Write records to one partition",
-        openapi_extra={"parameters": [TOPIC, PARTITION, KEY, KEY_FIELD], **BODY},
+        openapi_extra={"parameters": [TOPIC, PARTITION, KEY, KEY_FIELD], **body},
         **options,
     )
     async def produce_to_partition(request: Request) -> Response:

@@ -31,7 +31,7 @@ def test_a_subject_belongs_to_the_topic_that_the_strategies_of_serializers_name(
 
 
 def version(text: str, type_: SchemaType = SchemaType.AVRO, number: int = 1, **properties: Any) -> Version:
-    extra = {"metadata": {"properties": properties}} if properties else {}
+    extra: dict[str, Any] = {"metadata": {"properties": properties}} if properties else {}
     definition = Definition(text=text, type=type_)
     return Version(subject="s", version=number, id=1, definition=definition, extra=extra)
 
@@ -46,7 +46,8 @@ def test_metadata_names_the_owner_and_the_schema_describes_itself() -> None:
 
 
 def test_metadata_of_any_shape_is_read() -> None:
-    for extra in ({"metadata": None}, {"metadata": []}, {"metadata": {"properties": 7}}, {}):
+    extras: list[dict[str, Any]] = [{"metadata": None}, {"metadata": []}, {"metadata": {"properties": 7}}, {}]
+    for extra in extras:
         broken = Version(subject="s", version=1, id=1, definition=Definition(text="{not json"), extra=extra)
         assert description_of([broken]).owner is None
     assert description_of([version("{}", owner=7)]).owner is None

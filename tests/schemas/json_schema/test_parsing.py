@@ -65,7 +65,9 @@ def test_an_invalid_schema_is_rejected_with_the_place_and_the_problem(value: Any
 
 def test_an_unknown_dialect_is_read_as_draft_7() -> None:
     """So does Confluent's registry, and its schemas are read from the topic."""
-    schema = parse_json_schema('{"$schema": "http://example.org/mine", "prefixItems": [], "items": {"$ref": "#"}}')
+    schema = parse_json_schema(
+        '{"$schema": "http://example.org/mine", "prefixItems": [], "items": {"$ref": "#"}}'
+    )
     assert schema.keywords(schema.contents).keys() == {"items"}
     assert schema.ignores_siblings_of_ref
 

@@ -15,7 +15,7 @@ from headrace.schemas.json_schema.parsing import JsonSchema
 from headrace.schemas.json_schema.values import linear_validator
 from headrace.schemas.json_schema.view import UnsupportedPattern
 
-REFERENCES_MAX = 100_000
+REFERENCES_MAX = 20_000
 """That one value follows. A schema that refers to itself in two branches doubles the work at each level of a value."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
