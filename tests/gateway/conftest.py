@@ -20,6 +20,7 @@ from fastapi import APIRouter
 from headrace.edges.settings import EdgeSettings
 from headrace.gateway.app import create_app
 from headrace.gateway.connections import connections
+from headrace.gateway.registry.registry import Registry
 from headrace.gateway.server import WEB_SOCKETS
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
@@ -38,6 +39,7 @@ class Serving:
         self,
         bootstrap: str,
         *,
+        registry: Registry | None = None,
         routers: tuple[APIRouter, ...] = (),
         edge: EdgeSettings | None = None,
         **limits: Any,
@@ -49,7 +51,12 @@ class Serving:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self.app = create_app(
-            self.cluster, self.settings, hosts=LOOPBACK_NAMES, routers=routers, webhooks=self.webhooks
+            self.cluster,
+            self.settings,
+            hosts=LOOPBACK_NAMES,
+            registry=registry,
+            routers=routers,
+            webhooks=self.webhooks,
         )
         config = uvicorn.Config(
             self.app,

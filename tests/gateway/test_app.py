@@ -63,6 +63,7 @@ def test_description_has_every_route_and_every_content_type(gateway: Serving) ->
         "/queues/{topic}/receive",
         "/queues/{topic}/reject",
         "/queues/{topic}/release",
+        "/brokers",
         "/stream",
         "/topics",
         "/topics/{topic}",
@@ -127,7 +128,7 @@ def test_every_request_that_the_description_allows_gets_a_response_that_it_has(
     ]
     ran = subprocess.run([*command, "--no-color"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-5_000:] + ran.stderr[-1_000:]
-    assert "Tested: 14" in ran.stdout
+    assert "Tested: 15" in ran.stdout
     assert gateway.get(f"/topics/{topic}").status_code == 200
 
 

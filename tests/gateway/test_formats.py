@@ -37,6 +37,12 @@ def test_values_are_kept_as_they_were_sent_and_null_is_a_tombstone() -> None:
     assert [each.partition for each in records_of(REST, body.encode(), NO_KEY)] == [None, None, 2]
 
 
+@pytest.mark.parametrize("content_type", [REST, BINARY])
+def test_a_mistyped_field_of_a_record_is_no_tombstone(content_type: str) -> None:
+    with pytest.raises(BadBody, match="valur"):
+        records_of(content_type, b'{"records": [{"valur": "a2Fma2E="}]}', NO_KEY)
+
+
 @pytest.mark.parametrize("key", ['"é"', r'"\u00e9"', ' "é" '])
 def test_equal_keys_are_equal_bytes_however_they_are_written(key: str) -> None:
     assert pairs(REST, f'{{"records":[{{"key":{key},"value":1}}]}}') == [('"é"'.encode(), b"1")]

@@ -27,6 +27,17 @@ def test_topics_are_listed_by_name(gateway: Serving, topic: str) -> None:
     assert names == sorted(names)
 
 
+def test_a_new_topic_is_listed_at_once(gateway: Serving, new_topic: NewTopic) -> None:
+    gateway.get("/topics")
+    name = new_topic()
+    assert name in gateway.get("/topics").json()
+
+
+def test_brokers_are_listed(gateway: Serving) -> None:
+    (broker,) = gateway.get("/brokers").json()["brokers"]
+    assert isinstance(broker, int)
+
+
 def test_offsets_of_a_partition(gateway: Serving, topic: str, write: Write) -> None:
     write(topic, b"1", b"2", partition=1)
     assert gateway.get(f"/topics/{topic}/partitions/1/offsets").json() == {

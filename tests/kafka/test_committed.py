@@ -27,6 +27,16 @@ def test_committed_records_of_all_partitions_are_read_to_the_end(cluster: Cluste
     assert [value for value in values if value.endswith(b"-1")] == [b"0-1", b"2-1"]
 
 
+def test_only_the_newest_records_are_read(cluster: Cluster, name: str) -> None:
+    cluster.create_topic(name, partitions=1)
+    producer = Producer(cluster.client_config())
+    for number in range(5):
+        producer.produce(name, str(number))
+    assert producer.flush(30) == 0
+    for newest, expected in ((2, [b"3", b"4"]), (9, [b"0", b"1", b"2", b"3", b"4"]), (0, [])):
+        assert [each.value() for each in read_committed(cluster, name, newest=newest)] == expected
+
+
 def test_empty_topic_has_no_records(cluster: Cluster, name: str) -> None:
     cluster.create_topic(name, partitions=2)
     assert list(read_committed(cluster, name)) == []

@@ -36,6 +36,7 @@ COMMANDS = {
     "gateway": "headrace.cli.gateway",
     "webhook": "headrace.cli.webhook.commands",
     "alert": "headrace.cli.alert.commands",
+    "catalog": "headrace.cli.catalog",
     "erase": "headrace.cli.erase.commands",
     "top": "headrace.cli.top.commands",
     "log": "headrace.cli.log",

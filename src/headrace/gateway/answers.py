@@ -45,6 +45,10 @@ class ProducedAnswer(BaseModel):
     )
 
 
+class BrokersAnswer(BaseModel):
+    brokers: list[int]
+
+
 class ReplicaAnswer(BaseModel):
     broker: int
     leader: bool

@@ -24,7 +24,9 @@ from headrace.gateway.publisher import Publisher
 from headrace.gateway.queues.queues import Queues
 from headrace.gateway.queues.routes import Workers, queue_router
 from headrace.gateway.read_routes import read_router
+from headrace.gateway.registry.registry import Registry
 from headrace.gateway.request_rates import LimitedRates, RequestRates
+from headrace.gateway.schema_formats import SchemaFormats
 from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
 from headrace.gateway.starts import Starts
@@ -52,10 +54,12 @@ def create_app(
     settings: GatewaySettings,
     *,
     hosts: frozenset[str] | None = None,
+    registry: Registry | None = None,
     routers: Sequence[APIRouter] = (),
     webhooks: Reception | None = None,
 ) -> FastAPI:
-    """`hosts` are the names in the header Host that are served; all by default. `routers` are further parts."""
+    """`hosts` are the names in the header Host that are served; all by default. `registry` has the schemas of records
+    that are written with one. `routers` are further parts."""
     topics = Topics(cluster, metadata_ms=settings.metadata_ms)
     publisher = Publisher(cluster.client_config(), settings)
     starts = Starts(topics, SystemClock(), resume_overlap_ms=settings.resume_overlap_ms)
@@ -85,7 +89,14 @@ def create_app(
         redoc_url=None,
     )
     add_docs_page(app)
-    write = produce_router(topics, publisher, bodies, requests, records_max=settings.records_max)
+    write = produce_router(
+        topics,
+        publisher,
+        bodies,
+        requests,
+        records_max=settings.records_max,
+        with_schemas=None if registry is None else SchemaFormats(registry),
+    )
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)
     app.include_router(write)
     for router in (topic_router(topics, requests), read):

@@ -26,6 +26,30 @@ class BadBody(GatewayError):
     status = code = 422
 
 
+class NoKeySchema(GatewayError):
+    status = 422
+    code = 42201
+
+
+class NoValueSchema(GatewayError):
+    status = 422
+    code = 42202
+
+
+class ValueRejected(GatewayError):
+    """A schema is wrong, or a value is not one of its schema."""
+
+    status = 422
+    code = 42205
+
+
+class SchemaRejected(GatewayError):
+    """The registry does not take the schema, such as an incompatible one. The status is that of Confluent's proxy."""
+
+    status = 408
+    code = 40801
+
+
 class UnknownTopic(GatewayError):
     status = 404
     code = 40401

@@ -36,7 +36,7 @@ class KeyRule(Struct, frozen=True, kw_only=True):
     """The field of each event that has it."""
 
 
-class _RestRecord(Struct):
+class _RestRecord(Struct, forbid_unknown_fields=True):  # a mistyped `value` would be a tombstone
     key: Raw = _NULL
     value: Raw = _NULL
     partition: int | None = None
@@ -46,7 +46,7 @@ class _RestBody(Struct):
     records: list[_RestRecord]
 
 
-class _BinaryRecord(Struct):
+class _BinaryRecord(Struct, forbid_unknown_fields=True):
     key: str | None = None
     value: str | None = None
     partition: int | None = None
@@ -78,7 +78,8 @@ def records_of(content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]
         case _:
             raise UnsupportedContentType(
                 f"Content-Type {content_type[:100] or 'missing'} is not supported",
-                hint=f"send one of {', '.join(CONTENT_TYPES)}, or CloudEvents",
+                hint=f"send one of {', '.join(CONTENT_TYPES)}, or CloudEvents; Avro, JSON Schema and Protobuf need the "
+                "schema registry (schema_registry in [gateway])",
             )
     return found
 

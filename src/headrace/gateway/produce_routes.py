@@ -5,18 +5,20 @@ The status is 2xx only if the broker has acknowledged every record.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from headrace.gateway import cloud_events, formats
+from headrace.gateway import cloud_events, formats, schema_formats
 from headrace.gateway.answers import REST_JSON, ProducedAnswer, as_json, error, media_type_of
 from headrace.gateway.bodies import Bodies
 from headrace.gateway.errors import BadBody, BadRequest, BrokerFailed, BrokerUnavailable, GatewayError
 from headrace.gateway.formats import KeyRule
 from headrace.gateway.publisher import DO_NOT_RETRY, Outcome, Publisher, Written
 from headrace.gateway.records import NewRecord
+from headrace.gateway.schema_formats import Encoded, SchemaFormats
 from headrace.gateway.slots import Slots
 from headrace.gateway.topics import Topics, check_partition
 from headrace.http_parameters import check_parameters
@@ -64,19 +66,26 @@ _CLOUD_EVENT = {
     },
     "additionalProperties": False,
 }
-BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            formats.REST_JSON_RECORDS: _records_of(_ANY, _ANY),
-            formats.REST_BINARY_RECORDS: _records_of(_TEXT, _TEXT),
-            formats.PLAIN: {"schema": {"description": "one event, or an array of events"}},
-            formats.LINES: {"schema": {"type": "string", "description": "one event per line"}},
-            cloud_events.STRUCTURED: {"schema": _CLOUD_EVENT},
-            cloud_events.BATCHED: {"schema": {"type": "array", "minItems": 1, "items": _CLOUD_EVENT}},
-        },
-    }
+_WITH_SCHEMA = _records_of(_ANY, _ANY)
+_WITH_SCHEMA["schema"]["properties"] |= {
+    "key_schema": _TEXT,
+    "key_schema_id": _NUMBER,
+    "value_schema": _TEXT,
+    "value_schema_id": _NUMBER,
 }
+_CONTENT = {
+    formats.REST_JSON_RECORDS: _records_of(_ANY, _ANY),
+    formats.REST_BINARY_RECORDS: _records_of(_TEXT, _TEXT),
+    formats.PLAIN: {"schema": {"description": "one event, or an array of events"}},
+    formats.LINES: {"schema": {"type": "string", "description": "one event per line"}},
+    cloud_events.STRUCTURED: {"schema": _CLOUD_EVENT},
+    cloud_events.BATCHED: {"schema": {"type": "array", "minItems": 1, "items": _CLOUD_EVENT}},
+}
+
+
+def _body(*, with_schemas: bool) -> dict[str, Any]:
+    more = dict.fromkeys(schema_formats.TYPES, _WITH_SCHEMA) if with_schemas else {}
+    return {"requestBody": {"required": True, "content": _CONTENT | more}}
 
 
 def _parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -102,10 +111,17 @@ PARAMETERS = ("key", "key_field")
 
 
 def produce_router(
-    topics: Topics, publisher: Publisher, bodies: Bodies, requests: Slots, *, records_max: int
+    topics: Topics,
+    publisher: Publisher,
+    bodies: Bodies,
+    requests: Slots,
+    *,
+    records_max: int,
+    with_schemas: SchemaFormats | None = None,
 ) -> APIRouter:
     """Parameters are declared by hand: FastAPI takes longer to check them than to do all else but the records."""
     router = APIRouter(tags=["write"])
+    body = _body(with_schemas=with_schemas is not None)
     options: dict[str, Any] = {
         "response_model": None,
         "responses": {200: {"model": ProducedAnswer, "content": {REST_JSON: {}}}, **ERRORS},
@@ -113,20 +129,27 @@ def produce_router(
 
     async def write(topic: str, partition: int | None, request: Request) -> Response:
         rule = _key_rule(request)
-        async with bodies.body(request) as body:
+        async with bodies.body(request) as content:
             with requests.slot():
-                content_type, records = _records(request, body, rule)
-                _check_count(records, records_max)
+                content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if content_type in schema_formats.TYPES and with_schemas is not None:
+                    await topics.partitions_to_write(topic)  # before a schema is registered for it
+                    encoded = await topics.run(
+                        functools.partial(with_schemas.records_of, content_type, topic, content)
+                    )
+                else:
+                    encoded = _without_schema(_records(request, content_type, content, rule))
+                _check_count(encoded.records, records_max)
                 count = await topics.partitions_to_write(topic)
-                _check_partitions(topic, partition, records, count)
-                outcome = await publisher.publish(topic, records, partition=partition)
+                _check_partitions(topic, partition, encoded.records, count)
+                outcome = await publisher.publish(topic, encoded.records, partition=partition)
         is_rest = content_type.startswith("application/vnd.kafka")
-        return _answer(topic, outcome, media_type_of(request, is_rest=is_rest))
+        return _answer(topic, outcome, encoded, media_type_of(request, is_rest=is_rest))
 
     @router.post(
         "/topics/{topic}",
         summary="Write records",
-        openapi_extra={"parameters": [TOPIC, KEY, KEY_FIELD], **BODY},
+        openapi_extra={"parameters": [TOPIC, KEY, KEY_FIELD], **body},
         **options,
     )
     async def produce(request: Request) -> Response:
@@ -135,7 +158,7 @@ def produce_router(
     @router.post(
         "/topics/{topic}/partitions/{partition}",
         summary="Write records to one partition",
-        openapi_extra={"parameters": [TOPIC, PARTITION, KEY, KEY_FIELD], **BODY},
+        openapi_extra={"parameters": [TOPIC, PARTITION, KEY, KEY_FIELD], **body},
         **options,
     )
     async def produce_to_partition(request: Request) -> Response:
@@ -160,11 +183,14 @@ def _check_partitions(topic: str, partition: int | None, records: Sequence[NewRe
             check_partition(topic, number, count)
 
 
-def _records(request: Request, body: bytes, rule: KeyRule) -> tuple[str, list[NewRecord]]:
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _records(request: Request, content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]:
     if cloud_events.is_cloud_event(content_type, request.headers):
-        return content_type, cloud_events.records_of(content_type, request.headers, body)
-    return content_type, formats.records_of(content_type, body, rule)
+        return cloud_events.records_of(content_type, request.headers, body)
+    return formats.records_of(content_type, body, rule)
+
+
+def _without_schema(records: Sequence[NewRecord]) -> Encoded:
+    return Encoded(records=records, key_schema_id=None, value_schema_id=None)
 
 
 def _check_count(records: Sequence[NewRecord], records_max: int) -> None:
@@ -176,9 +202,13 @@ def _check_count(records: Sequence[NewRecord], records_max: int) -> None:
         )
 
 
-def _answer(topic: str, outcome: Outcome, media_type: str) -> Response:
+def _answer(topic: str, outcome: Outcome, encoded: Encoded, media_type: str) -> Response:
     written = outcome.written
-    answer: dict[str, Any] = {"offsets": written, "key_schema_id": None, "value_schema_id": None}
+    answer: dict[str, Any] = {
+        "offsets": written,
+        "key_schema_id": encoded.key_schema_id,
+        "value_schema_id": encoded.value_schema_id,
+    }
     failed = [each for each in written if each.error_code is not None]
     if not failed:
         return as_json({**answer, "position": _after(topic, written)}, media_type=media_type)

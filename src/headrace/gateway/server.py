@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import gc
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 from headrace import http_server
+from headrace.clock import SystemClock
 from headrace.edges.settings import EdgeSettings
 from headrace.errors import HeadraceError
 from headrace.gateway.app import create_app
+from headrace.gateway.catalog.routes import catalog_router
+from headrace.gateway.catalog.source import CatalogSource
 from headrace.gateway.connections import WebSocketConnection, connections
 from headrace.gateway.registry.registry import Registry
 from headrace.gateway.registry.routes import create_router
@@ -43,9 +46,14 @@ def serve(
     with contextlib.ExitStack() as opened:
 
         def application(hosts: frozenset[str] | None) -> FastAPI:
-            routers = opened.enter_context(_registry(cluster)) if settings.schema_registry else ()
+            registry = opened.enter_context(_registry(cluster)) if settings.schema_registry else None
+            routers = [catalog_router(CatalogSource(cluster, registry, SystemClock()))]
+            if registry is not None:
+                routers.append(create_router(registry))
             webhooks = opened.enter_context(_webhooks(cluster, settings, edge or EdgeSettings(), on_problem))
-            app = create_app(cluster, settings, hosts=hosts, routers=routers, webhooks=webhooks)
+            app = create_app(
+                cluster, settings, hosts=hosts, registry=registry, routers=routers, webhooks=webhooks
+            )
             _collect_garbage_rarely()
             return app
 
@@ -67,10 +75,10 @@ def serve(
 
 
 @contextlib.contextmanager
-def _registry(cluster: Cluster) -> Iterator[Sequence[APIRouter]]:
+def _registry(cluster: Cluster) -> Iterator[Registry]:
     registry = Registry.open(cluster.bootstrap)
     try:
-        yield (create_router(registry),)
+        yield registry
     finally:
         registry.close()
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from headrace.gateway.answers import (
     REST_JSON,
+    BrokersAnswer,
     OffsetsAnswer,
     PartitionAnswer,
     TopicAnswer,
@@ -25,9 +26,16 @@ REST: dict[str, Any] = {"content": {REST_JSON: {}}}
 def topic_router(topics: Topics, requests: Slots) -> APIRouter:
     router = APIRouter(tags=["topics"], default_response_class=Response)
 
+    @router.get("/brokers", summary="Ids of the brokers", responses={200: {"model": BrokersAnswer, **REST}})
+    async def list_brokers(request: Request) -> Response:
+        with requests.slot():
+            found = sorted((await topics.metadata()).brokers)
+        return as_json({"brokers": found}, media_type=media_type_of(request))
+
     @router.get("/topics", summary="Names of all topics", responses={200: {"model": list[str], **REST}})
     async def list_topics(request: Request) -> Response:
         with requests.slot():
+            await topics.refresh()  # someone who has created a topic looks for it
             found = sorted((await topics.metadata()).topics)
         return as_json(found, media_type=media_type_of(request))
 

@@ -1,4 +1,4 @@
-"""The committed records of a topic, from its first offset to its end: for topics that a start reads as a whole."""
+"""The committed records of a topic up to its end: of topics that are read as a whole, or their newest records."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ def read_committed(
     topic: str,
     *,
     starts: Mapping[Partition, int] | None = None,
+    newest: int | None = None,
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
     timeout_s: float = TIMEOUT_S,
 ) -> Iterator[Message]:
-    """From these offsets, by default from the first. Ends at the last stable offset of each partition: an open
-    transaction hides what follows it. Uncommitted ones hide nothing."""
+    """From these offsets, by default from the first; of each partition the `newest` offsets at most. Ends at the last
+    stable offset of each partition: an open transaction hides what follows it. Uncommitted ones hide nothing."""
     if starts is None:
         starts = cluster.earliest(cluster.partitions(topic))
+    if newest is not None:
+        ends = cluster.latest(starts)
+        starts = {each: max(start, ends[each] - newest) for each, start in starts.items()}
     consumer = Consumer(
         cluster.client_config(
             group_id=GROUP,

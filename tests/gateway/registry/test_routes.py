@@ -316,6 +316,61 @@ def test_reasons_of_an_incompatibility_are_shown_when_they_are_requested(http: h
     assert http.post("/compatibility/subjects/none/versions/latest", json=body(ORDER)).json()["is_compatible"]
 
 
+def test_an_invalid_schema_is_a_reason_of_an_incompatibility(http: httpx.Client) -> None:
+    http.post("/subjects/s/versions", json=body(ORDER)).raise_for_status()
+    path = "/compatibility/subjects/s/versions/latest"
+    found = http.post(f"{path}?verbose=true", json=body('"unknown"')).json()
+    assert found["is_compatible"] is False
+    assert "unknown" in found["messages"][0]
+    assert code(http.post(path, json=body('"unknown"'))) == (422, 42201)
+    assert code(http.post(f"{path[:-6]}7?verbose=true", json=body(ORDER))) == (404, 40402)
+
+
+def test_what_a_soft_deleted_schema_refers_to_is_not_deleted_for_good(http: httpx.Client) -> None:
+    """Records may still have the id of the deleted schema."""
+    http.post("/subjects/base/versions", json=body(ORDER)).raise_for_status()
+    reference = {"name": "Order", "subject": "base", "version": 1}
+    user = record({"name": "order", "type": "Order"}, name="User")
+    http.post("/subjects/user/versions", json=body(user, references=[reference])).raise_for_status()
+    assert code(http.delete("/subjects/base/versions/1")) == (422, 42206)
+    assert code(http.delete("/subjects/base")) == (422, 42206)
+    http.delete("/subjects/user/versions/1").raise_for_status()
+    path = "/subjects/base/versions/1/referencedby"
+    assert (http.get(path).json(), http.get(f"{path}?deleted=true").json()) == ([], [2])
+    http.delete("/subjects/base").raise_for_status()
+    assert code(http.delete("/subjects/base?permanent=true")) == (422, 42206)
+    assert code(http.delete("/subjects/base/versions/1?permanent=true")) == (422, 42206)
+    http.delete("/subjects/user?permanent=true").raise_for_status()
+    assert http.delete("/subjects/base?permanent=true").json() == [1]
+
+
+def test_a_subject_whose_versions_refer_to_each_other_is_deleted(http: httpx.Client) -> None:
+    http.put("/config/s", json={"compatibility": "NONE"}).raise_for_status()
+    http.post("/subjects/s/versions", json=body(ORDER)).raise_for_status()
+    reference = {"name": "Order", "subject": "s", "version": 1}
+    text = record({"name": "order", "type": "Order"}, name="User")
+    http.post("/subjects/s/versions", json=body(text, references=[reference])).raise_for_status()
+    assert code(http.delete("/subjects/s/versions/1")) == (422, 42206)
+    assert http.delete("/subjects/s").json() == [1, 2]
+    assert http.delete("/subjects/s?permanent=true").json() == [1, 2]
+
+
+def test_probes_get_a_response_whatever_they_accept(http: httpx.Client) -> None:
+    for accept in ("text/html", "text/plain"):
+        headers = {"Accept": accept}
+        assert http.get("/", headers=headers).json() == {}
+        assert http.get("/master_available", headers=headers).json() == {"master_available": True}
+
+
+def test_head_is_get_without_a_body(http: httpx.Client) -> None:
+    http.post("/subjects/s/versions", json=body(ORDER)).raise_for_status()
+    for path in ("/subjects", "/schemas/ids/1", "/config"):
+        response = http.head(path)
+        assert (response.status_code, response.content) == (200, b"")
+        assert response.headers["content-length"] == http.get(path).headers["content-length"]
+    assert http.head("/subjects/none/versions").status_code == 404
+
+
 def test_a_content_type_is_negotiated(http: httpx.Client) -> None:
     response = http.get("/subjects", headers={"Accept": "application/json"})
     assert response.headers["content-type"] == "application/json"

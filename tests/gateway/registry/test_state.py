@@ -98,11 +98,11 @@ def test_the_greatest_id_survives_the_records_that_had_it(state: RegistryState) 
 def test_referrers_are_versions_that_are_not_deleted(state: RegistryState) -> None:
     reference = (Reference("n", "a", 1),)
     add(state, version("a", 1, 1), version("b", 1, 2, "x", references=reference))
-    assert [each.subject for each in state.referrers("a", 1)] == ["b"]
+    assert [each.subject for each in state.referrers("a", 1, deleted=False)] == ["b"]
     add(state, version("b", 1, 2, "x", references=reference, is_deleted=True))
-    assert state.referrers("a", 1) == []
+    assert state.referrers("a", 1, deleted=False) == []
     apply(state, SchemaKey("b", 1), None)
-    assert state.referrers("a", 1) == []
+    assert state.referrers("a", 1, deleted=False) == []
 
 
 def test_levels_and_modes_of_a_subject_come_before_the_global_ones(state: RegistryState) -> None:

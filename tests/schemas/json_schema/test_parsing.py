@@ -51,8 +51,7 @@ def test_references_of_references_resolve() -> None:
         ({"type": "strnig"}, "/type: 'strnig'"),
         ({"properties": []}, "/properties"),
         ({"properties": {"a": {"minLength": -1}}}, "/properties/a/minLength"),
-        ({"$schema": "http://example.org/mine"}, "dialect"),
-        ({"$schema": 7}, "dialect"),
+        ({"$schema": 7}, "7 is not of type 'string'"),
         ({"items": {"$ref": "#/$defs/missing"}}, "'#/\\$defs/missing' does not resolve"),
         ({"items": {"$ref": "http://example.org/other.json"}}, "does not resolve"),
         ({"$ref": "other.json"}, "does not resolve"),
@@ -62,6 +61,15 @@ def test_an_invalid_schema_is_rejected_with_the_place_and_the_problem(value: Any
     with pytest.raises(InvalidSchema, match=problem) as raised:
         parse_json_schema(json.dumps(value))
     assert raised.value.hint
+
+
+def test_an_unknown_dialect_is_read_as_draft_7() -> None:
+    """So does Confluent's registry, and its schemas are read from the topic."""
+    schema = parse_json_schema(
+        '{"$schema": "http://example.org/mine", "prefixItems": [], "items": {"$ref": "#"}}'
+    )
+    assert schema.keywords(schema.contents).keys() == {"items"}
+    assert schema.ignores_siblings_of_ref
 
 
 def test_keywords_that_the_dialect_does_not_know_are_left_out() -> None:

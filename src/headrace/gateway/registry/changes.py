@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -51,8 +52,14 @@ def check_limits(subject: str, wanted: Wanted, limits: RegistryLimits) -> None:
         raise errors.invalid_schema(f"the schema has more than {limits.schema_bytes_max:,} bytes")
     if len(definition.references) > limits.references_max:
         raise errors.invalid_schema(f"the schema has more than {limits.references_max} references")
+    check_subject(subject, limits)
+
+
+def check_subject(subject: str, limits: RegistryLimits) -> None:
     if not 0 < len(subject) <= limits.subject_chars_max:
-        raise errors.RegistryError(422, 42208, f"a subject has 1 to {limits.subject_chars_max:,} characters")
+        raise errors.invalid_subject(f"a subject has 1 to {limits.subject_chars_max:,} characters")
+    if any(unicodedata.category(each) in ("Cc", "Cs") for each in subject):
+        raise errors.invalid_subject("a subject has no control characters")
 
 
 def pin_references(state: RegistryState, wanted: Wanted) -> Wanted:
@@ -130,7 +137,7 @@ def delete_version(
         raise errors.version_soft_deleted(subject, version.version)
     if permanent and not version.is_deleted:
         raise errors.version_not_soft_deleted(subject, version.version)
-    _check_not_referenced(state, [version])
+    _check_not_referenced(state, [version], permanent=permanent)
     key = SchemaKey(subject, version.version)
     if permanent:
         return Decision([*_kept_id(state, [version]), _change(state, key, None)], version.version)
@@ -151,12 +158,12 @@ def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> De
     if not permanent and not live:
         raise errors.subject_soft_deleted(subject)
     if permanent:
-        _check_not_referenced(state, versions)
+        _check_not_referenced(state, versions, permanent=True)
         tombstones = [_change(state, SchemaKey(subject, each.version), None) for each in versions]
         marker = _change(state, DeleteSubjectKey(subject), None)
         numbers = [each.version for each in versions]
         return Decision([*_kept_id(state, versions), *tombstones, marker], numbers)
-    _check_not_referenced(state, live)
+    _check_not_referenced(state, live, permanent=False)
     value = encode_value(DeletedSubject(live[-1].version), subject)
     marker = Change(state.key_bytes(DeleteSubjectKey(subject)), value)
     return Decision([marker, *_settings_of(state, subject)], [each.version for each in live])
@@ -222,9 +229,13 @@ def _check_writable(state: RegistryState, subject: str) -> None:
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
 
 
-def _check_not_referenced(state: RegistryState, versions: Iterable[Version]) -> None:
+def _check_not_referenced(state: RegistryState, versions: Sequence[Version], *, permanent: bool) -> None:
+    """References within what is deleted do not count. Records may still have the id of a soft-deleted schema, so what
+    that refers to must remain readable."""
+    own = {SchemaKey(each.subject, each.version) for each in versions}
     for version in versions:
-        if state.referrers(version.subject, version.version):
+        referrers = state.referrers(version.subject, version.version, deleted=permanent)
+        if any(SchemaKey(each.subject, each.version) not in own for each in referrers):
             raise errors.referenced(
                 "One or more references exist to the schema "
                 f"{{magic=1,keytype=SCHEMA,subject={version.subject},version={version.version}}}."

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from headrace.errors import HeadraceError
 
+INVALID_SCHEMA = 42201
+NO_SCHEMA = 40403
+
 
 class RegistryError(HeadraceError):
     def __init__(self, status: int, code: int, message: str, *, hint: str = "") -> None:
@@ -22,7 +25,7 @@ def version_not_found(version: object) -> RegistryError:
 
 def schema_not_found(schema_id: object | None = None) -> RegistryError:
     name = "Schema" if schema_id is None else f"Schema {schema_id}"
-    return RegistryError(404, 40403, f"{name} not found")
+    return RegistryError(404, NO_SCHEMA, f"{name} not found")
 
 
 def subject_soft_deleted(subject: str) -> RegistryError:
@@ -61,7 +64,7 @@ def incompatible(message: str) -> RegistryError:
 
 
 def invalid_schema(message: str) -> RegistryError:
-    return RegistryError(422, 42201, message)
+    return RegistryError(422, INVALID_SCHEMA, message)
 
 
 def invalid_version(text: str) -> RegistryError:
@@ -90,6 +93,10 @@ def not_permitted(message: str) -> RegistryError:
 
 def referenced(message: str) -> RegistryError:
     return RegistryError(422, 42206, message)
+
+
+def invalid_subject(message: str) -> RegistryError:
+    return RegistryError(422, 42208, message)
 
 
 def store_failed(error: HeadraceError) -> RegistryError:

@@ -127,9 +127,9 @@ class Registry:
             raise errors.version_not_found(text)
         return found
 
-    def referrers(self, subject: str, text: str) -> list[Version]:
+    def referrers(self, subject: str, text: str, *, deleted: bool = False) -> list[Version]:
         version = self.version(subject, text, deleted=True)
-        return self._read(lambda state: state.referrers(subject, version.version))
+        return self._read(lambda state: state.referrers(subject, version.version, deleted=deleted))
 
     # Registering
 
@@ -218,6 +218,8 @@ class Registry:
             level = Compatibility((text or "").upper())
         except ValueError:
             raise errors.invalid_compatibility() from None
+        if subject is not None:
+            changes.check_subject(subject, self.limits)
         return self._write(lambda: self._read(lambda state: changes.set_compatibility(state, subject, level)))
 
     def delete_compatibility(self, subject: str | None) -> Compatibility:
@@ -240,6 +242,8 @@ class Registry:
             mode = Mode((text or "").upper())
         except ValueError:
             raise errors.invalid_mode() from None
+        if subject is not None:
+            changes.check_subject(subject, self.limits)
         return self._write(
             lambda: self._read(lambda state: changes.set_mode(state, subject, mode, force=force))
         )
@@ -249,7 +253,11 @@ class Registry:
 
     def descriptor(self, version: Version) -> str:
         """Of a Protobuf schema, in base64."""
-        return serialized(self._parsed(version.definition, strict=False).schema)
+        return serialized(self.parsed(version).schema)
+
+    def parsed(self, version: Version) -> Parsed:
+        """With the schemas that it refers to."""
+        return self._parsed(version.definition, strict=False)
 
     # Inside
 

@@ -135,11 +135,11 @@ class RegistryState:
         """Deleted versions keep their numbers."""
         return max(self._subjects.get(subject, {}), default=0) + 1
 
-    def referrers(self, subject: str, number: int) -> list[Version]:
-        """The versions that refer to this one, without soft-deleted ones."""
+    def referrers(self, subject: str, number: int, *, deleted: bool) -> list[Version]:
+        """The versions that refer to this one; with `deleted`, the soft-deleted ones too."""
         found = self._referrers.get(SchemaKey(subject, number), ())
         versions = [self._subjects[each.subject][each.version] for each in found]
-        return [each for each in versions if not each.is_deleted]
+        return [each for each in versions if deleted or not each.is_deleted]
 
     def compatibility(self, subject: str) -> Compatibility:
         fallback = self.compatibilities.get(None, DEFAULT_COMPATIBILITY)

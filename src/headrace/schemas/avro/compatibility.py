@@ -39,12 +39,23 @@ PROMOTIONS = {
 REASONS_MAX = 50
 """Of a pair of named types. A type that is used a thousand times would have its reasons a thousand times."""
 
+COMPARISONS_MAX = 50_000
+"""Of pairs of types. Unions without names in common have a product of branches."""
+
 _Resolved = Primitive | Array | Map | Union | Definition
 _Found = list[Incompatibility]
 
 
 def incompatibilities_of_avro(reader: AvroSchema, writer: AvroSchema) -> list[Incompatibility]:
-    return _Comparison(reader, writer).compare(reader.root, writer.root, "")
+    try:
+        return _Comparison(reader, writer).compare(reader.root, writer.root, "")
+    except _TooComplex:
+        detail = f"there are more than {COMPARISONS_MAX:,} pairs of types to compare"
+        return [Incompatibility(kind="TOO_COMPLEX", path="/", detail=detail)]
+
+
+class _TooComplex(Exception):
+    pass
 
 
 class _Comparison:
@@ -55,8 +66,14 @@ class _Comparison:
         """Pairs of named types, in the order in which they were compared. A pair that is being compared counts as
         compatible within itself."""
         self._failed: dict[tuple[str, str], _Found] = {}
+        self._branches_by_name: dict[int, dict[str, tuple[_Resolved, int]]] = {}
+        """Of the unions of the reader, by their identity."""
+        self._count = 0
 
     def compare(self, reader_type: Type, writer_type: Type, path: str) -> _Found:
+        self._count += 1
+        if self._count > COMPARISONS_MAX:
+            raise _TooComplex
         reader, writer = self._reader.resolve(reader_type), self._writer.resolve(writer_type)
         if isinstance(writer, Union):
             return [each for branch in writer.branches for each in self.compare(reader, branch, path)]
@@ -75,14 +92,12 @@ class _Comparison:
         return [Incompatibility(kind="TYPE_MISMATCH", path=path or "/", detail=detail)]
 
     def _compare_branches(self, reader: Union, writer: _Resolved, path: str) -> _Found:
-        branches = [(self._reader.resolve(each), f"{path}/{n}") for n, each in enumerate(reader.branches)]
         # Resolution takes a branch with the same full name before one that only has the same last part.
-        same = [
-            (each, at) for each, at in branches if isinstance(each, Definition) and _is_same(each, writer)
-        ]
+        same = self._branch_of(reader, writer.name) if isinstance(writer, Definition) else None
         found: _Found = []
-        for branch, at in same or branches:
-            found = self.compare(branch, writer, at)
+        branches = [same] if same else [(each, n) for n, each in enumerate(reader.branches)]
+        for branch, number in branches:
+            found = self.compare(branch, writer, f"{path}/{number}")
             if not found:
                 return []
         if same:
@@ -90,6 +105,14 @@ class _Comparison:
         name = writer.name if isinstance(writer, Definition) else _kind(writer)
         detail = f"reader union lacking writer type: {name}"
         return [Incompatibility(kind="MISSING_UNION_BRANCH", path=path or "/", detail=detail)]
+
+    def _branch_of(self, union: Union, name: str) -> tuple[Type, int] | None:
+        known = self._branches_by_name.get(id(union))
+        if known is None:
+            resolved = [(self._reader.resolve(each), n) for n, each in enumerate(union.branches)]
+            known = {each.name: (each, n) for each, n in resolved if isinstance(each, Definition)}
+            self._branches_by_name[id(union)] = known
+        return known.get(name)
 
     def _compare_named(self, reader: Definition, writer: Definition, path: str) -> _Found:
         pair = (reader.name, writer.name)
@@ -141,10 +164,6 @@ def _source(field: Field, by_name: dict[str, Field]) -> Field | None:
     return next((by_name[name] for name in (field.name, *field.aliases) if name in by_name), None)
 
 
-def _is_same(branch: Definition, writer: _Resolved) -> bool:
-    return isinstance(writer, Definition) and branch.name == writer.name
-
-
 def _is_readable(reader: str, writer: str) -> bool:
     return reader == writer or reader in PROMOTIONS.get(writer, ())
 
@@ -155,7 +174,8 @@ def _name_mismatch(reader: Definition, writer: Definition, path: str) -> Iterabl
 
 
 def _missing_symbols(reader: Enum, writer: Enum, path: str) -> _Found:
-    missing = [each for each in writer.symbols if each not in reader.symbols]
+    known = set(reader.symbols)
+    missing = [each for each in writer.symbols if each not in known]
     if not missing or reader.default is not None:
         return []
     detail = f"the reader has no symbol {', '.join(missing)}, and no default"

@@ -161,9 +161,11 @@ class _Parser:
         if not isinstance(fields, list):
             raise _error(path, f"the record {value['name']} has no array of fields", 'set `"fields": []`')
         parsed = tuple(self._field(each, namespace, f"{path}/fields/{n}") for n, each in enumerate(fields))
-        names = [each.name for each in parsed]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise _error(path, f"the field {twice!r} is there twice", "rename one of them")
+        seen = set()
+        for each in parsed:
+            if each.name in seen:
+                raise _error(path, f"the field {each.name!r} is there twice", "rename one of them")
+            seen.add(each.name)
         return parsed
 
     def _field(self, value: Any, namespace: str, path: str) -> Field:

@@ -65,9 +65,17 @@ class JsonSchema(Struct, frozen=True, eq=False):
 
 
 def parse_json_schema(text: str, *, referenced: Iterable[tuple[str, JsonSchema]] = ()) -> JsonSchema:
-    """`referenced` are schemas by the names that the text uses for them. Without `$schema`, it is of draft 7, as
-    for Confluent's registry."""
-    contents = decode(text)
+    """`referenced` are schemas by the names that the text uses for them. Without `$schema`, or with an unknown one, it
+    is of draft 7, as for Confluent's registry."""
+    try:
+        return _parsed(decode(text), referenced)
+    except RecursionError:
+        raise InvalidSchema(
+            "the schema is nested too deep to be checked", hint="name inner schemas, and refer to them"
+        ) from None
+
+
+def _parsed(contents: Any, referenced: Iterable[tuple[str, JsonSchema]]) -> JsonSchema:
     if not isinstance(contents, dict | bool):
         raise InvalidSchema("a JSON schema is an object or a boolean", hint='such as `{"type": "object"}`')
     try:
@@ -100,7 +108,10 @@ def _check_references(resource: referencing.Resource[Any], resolver: Resolver) -
 
 
 def _resource(contents: Any) -> referencing.Resource[Any]:
-    return referencing.Resource.from_contents(contents, default_specification=DRAFT7)
+    try:
+        return referencing.Resource.from_contents(contents, default_specification=DRAFT7)
+    except UnknownDialect:
+        return DRAFT7.create_resource(contents)
 
 
 def _validator_class(contents: Any) -> Any:
@@ -109,8 +120,6 @@ def _validator_class(contents: Any) -> Any:
         return jsonschema.Draft7Validator
     try:
         specification_with(str(dialect))
-    except UnknownDialect as error:
-        raise InvalidSchema(
-            f"the dialect {dialect!r:.200} is unknown", hint="draft 4, 6, 7, 2019-09 and 2020-12 are known"
-        ) from error
+    except UnknownDialect:
+        return jsonschema.Draft7Validator
     return validator_for(contents, default=jsonschema.Draft7Validator)

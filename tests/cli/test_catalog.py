@@ -1,0 +1,67 @@
+"""`headrace catalog` on a real broker."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headrace.gateway.registry.changes import Wanted
+from headrace.gateway.registry.registry import Registry
+from headrace.schemas.definition import Definition
+from tests.cli.conftest import Headrace
+
+TEXT = (
+    '{"type": "record", "name": "Order", "doc": "paid \\u001b[2J", "fields": [{"name": "id", "type": "long"},'
+    ' {"name": "note", "type": "string", "default": "-", "doc": "of the shop"}]}'
+)
+
+
+@pytest.fixture
+def subject(numbers: str, bootstrap: str, admin: AdminClient) -> Iterator[str]:
+    """A topic with a schema, an owner and a group."""
+    registry = Registry.open(bootstrap)
+    extra = {"metadata": {"properties": {"owner": f"team-{numbers}"}}}
+    name = f"{numbers}-value"
+    registry.register(name, Wanted(definition=Definition(text=TEXT), extra=extra), normalize=False)
+    committed = ConsumerGroupTopicPartitions(f"{numbers}-billing", [TopicPartition(numbers, 0, 1)])
+    admin.alter_consumer_group_offsets([committed])[committed.group_id].result(timeout=60)
+    yield name
+    registry.delete_subject(name, permanent=False)
+    registry.close()
+
+
+def test_event_types_are_listed_with_owner_and_readers(
+    headrace: Headrace, numbers: str, subject: str
+) -> None:
+    listed = headrace("catalog", "--search", f"team-{numbers}").out
+    assert all(
+        each in listed for each in (numbers, "value AVRO v1", f"team-{numbers}", f"group {numbers}-billing")
+    )
+    found = json.loads(headrace("catalog", "--search", f"team-{numbers}", "--format", "json").out)
+    (event_type,) = found["event_types"]
+    assert event_type["schemas"][0]["subject"] == subject
+    assert event_type["read_by"] == [{"kind": "group", "name": f"{numbers}-billing"}]
+
+
+def test_an_event_type_is_shown_with_its_fields(headrace: Headrace, numbers: str, subject: str) -> None:
+    shown = headrace("catalog", numbers).out
+    assert "\x1b[2J" not in shown
+    assert "paid \\x1b[2J" in shown
+    assert "of the shop" in shown
+    (event_type,) = json.loads(headrace("catalog", numbers, "--format", "json").out)["event_types"]
+    assert event_type["schemas"][0]["fields"] == [
+        {"path": "id", "type": "long", "required": True},
+        {"path": "note", "type": "string", "default": '"-"', "doc": "of the shop"},
+    ]
+    assert subject in shown
+
+
+def test_an_unknown_name_is_an_error(headrace: Headrace) -> None:
+    name = f"none-{uuid.uuid4().hex}"
+    assert f"there is no topic {name}" in headrace("catalog", name, code=1).err
+    assert "no event types" in headrace("catalog", "--search", name).out

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from headrace.gateway.catalog.jobs import Report
+from headrace.gateway.catalog.model import User, UserKind
+from headrace.gateway.catalog.users import Users, users_of
+
+
+def users(topics: list[str], *reports: Report, **groups: list[str]) -> Users:
+    return users_of(topics, groups=groups, queues={}, reports=reports)
+
+
+def test_groups_queues_and_jobs_read() -> None:
+    found = users_of(
+        ["orders", "logs-a"],
+        groups={"billing": ["orders"], "headrace-job-sum": ["orders"]},
+        queues={"mail": ["orders"]},
+        reports=[Report(name="sum", sources=("topic orders", "topics logs-.")), Report(name="view.v.1")],
+    )
+    assert found.readers["orders"] == [
+        User(UserKind.GROUP, "billing"),
+        User(UserKind.JOB, "sum"),
+        User(UserKind.QUEUE, "mail"),
+    ]
+    assert found.readers["logs-a"] == [User(UserKind.JOB, "sum")]
+
+
+def test_jobs_captures_and_those_with_dead_letters_write() -> None:
+    job = Report(name="clean", sources=("topic raw",), target="topic shop.clean")
+    found = users(["headrace.cdc.shop", "shop", "shop.orders", "dlq.mail", "dlq.x"], job, mail=["orders"])
+    capture = User(UserKind.CAPTURE, "shop")
+    assert found.writers == {
+        "shop": [capture],
+        "shop.orders": [capture],
+        "shop.clean": [User(UserKind.JOB, "clean")],
+        "dlq.mail": [User(UserKind.GROUP, "mail")],
+    }
+
+
+def test_a_pattern_that_takes_long_or_is_unknown_matches_nothing() -> None:
+    slow = Report(name="a", sources=("topics (a+)+$",))
+    unknown = Report(name="b", sources=("topics a(?=b)", "topics ["))
+    assert users(["a" * 200 + "b"], slow, unknown).readers == {}
