@@ -176,7 +176,7 @@ def run(data_dir: AlertDataDir = None, bootstrap: Bootstrap = None) -> None:
             alerts_of(data_dir),
             cluster,
             is_stopping=lambda: stopping.is_wanted,
-            on_ready=lambda count: note(f"headrace alert ready: {count} alerts"),
+            on_ready=lambda count: note(f"headrace alert ready, alerts: {count}"),
         ).run()
     raise typer.Exit(stopping.exit_code)
 

@@ -245,7 +245,9 @@ def send_sample(
     name: Name,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where to send it. Default: the gateway of the settings."),
+        typer.Option(
+            metavar="URL", help="The whole URL. Default: /webhooks/NAME of the gateway of the settings."
+        ),
     ] = None,
     body_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The body. Default: a small JSON object.")
