@@ -360,7 +360,7 @@ def test_spark_reads_avro_as_python_does(spark: SparkSession, case: Case) -> Non
         writers=(RegisteredSchema(id=1, schema=writer),),
     )
     found = decoded(schema, "value", stage="stage")
-    assert [name for name, _ in found.stages] == ["stage_spark", "stage_python"]
+    assert [name for name, _ in found.stages] == ["stage_is_own", "stage_spark", "stage_python"]
     records = [prefix(1) + each for each in case.records()]
     rows = spark.createDataFrame([(each,) for each in records], "value BINARY").coalesce(1)
     for name, column in found.stages:

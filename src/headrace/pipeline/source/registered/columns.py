@@ -1,7 +1,7 @@
 """Records with the id of a registered schema, as columns of Spark.
 
 Python decodes them in Arrow batches. Avro of the versions that a subject had when the source was created is decoded by
-Spark itself, which is several times faster; then Python gets nothing but the records of later versions.
+Spark itself, which is faster; then Python gets nothing but the records of later versions.
 """
 
 from __future__ import annotations
@@ -63,8 +63,10 @@ def decoded(reader: ReaderSchema, column: str, *, stage: str) -> Decoded:
         fields = tuple((name, whole.getField(name)) for name in _names(kind))
         problem = slow.getField("problem")
     else:
-        is_own = F.coalesce(_is_of([each.id for each in _writers(reader)], record), F.lit(False))
+        is_own = F.col(f"{stage}_is_own")
+        is_known = F.coalesce(_is_of([each.id for each in _writers(reader)], record), F.lit(False))
         stages = (
+            (f"{stage}_is_own", is_known),
             (f"{stage}_spark", own),
             (f"{stage}_python", decode(F.when(~is_own, record))),
         )

@@ -27,8 +27,8 @@ TYPES: dict[str, SchemaType] = {
 }
 
 WRITERS_MAX = 16
-"""Newest versions of a subject whose Avro Spark decodes by itself. Python decodes what older and later ones wrote, a
-few times slower; each version makes Spark's plan larger."""
+"""Newest versions of a subject whose Avro Spark decodes by itself. Python decodes what others wrote, about
+half as fast; each version makes Spark's plan larger."""
 
 
 class ReaderSchema(Struct, frozen=True, kw_only=True, tag=True):
