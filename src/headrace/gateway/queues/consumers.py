@@ -34,7 +34,7 @@ class Consumers:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def borrow(self, queue: str, config: Mapping[str, Any], topic: str, count: int) -> Consumer:
-        """One that nobody uses, or a new one."""
+        """An unused one, or a new one."""
         for each, its_queue in self._unused.items():
             if its_queue == queue and each.count == count:
                 del self._unused[each]
@@ -73,7 +73,7 @@ class Consumers:
         return task
 
     def discard_unused(self, *, since_s: float) -> None:
-        """Those that nobody used since then: their partitions go to other consumers of the group."""
+        """Those that were not used since then: their partitions go to other consumers of the group."""
         for each in [*self._unused]:
             if each.unused_since_s <= since_s:
                 self.discard(each)

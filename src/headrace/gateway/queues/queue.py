@@ -79,7 +79,7 @@ class Queue:
                 return await self._wait(consumer, count, wait_s, is_gone)
             finally:
                 if not self.leases.of(consumer):
-                    # Its fetch still waits at the broker, and would lock messages that nobody takes.
+                    # Its fetch still waits at the broker, and would lock messages without a receiver.
                     await asyncio.shield(self._consumers.discard(consumer))
         finally:
             self.receiving -= 1

@@ -1,4 +1,4 @@
-"""The queues that clients use at the moment. One that nobody uses is closed, and opened again by the next request."""
+"""The queues that clients use at the moment. An unused one is closed, and opened again by the next request."""
 
 from __future__ import annotations
 

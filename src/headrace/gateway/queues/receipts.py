@@ -1,7 +1,7 @@
 """Receipts: the text that a client presents to acknowledge a message.
 
 A receipt is signed with a key that only this process has, so that one which was cut, invented or issued elsewhere is
-told apart from one whose lock has ended; nothing has to be remembered for that.
+distinguished from one whose lock has ended, without any memory of it.
 """
 
 from __future__ import annotations

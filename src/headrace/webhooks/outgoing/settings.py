@@ -47,7 +47,7 @@ class OutgoingSettings:
     rejected_attempts_max: int = setting(
         6,
         minimum=1,
-        doc="Attempts for a message that the target rejects with 4xx, half an hour: somebody may be repairing it.",
+        doc="Attempts for a message that the target rejects with 4xx, half an hour: it may be under repair.",
     )
     pause_after_ms: int = setting(
         86_400_000,
