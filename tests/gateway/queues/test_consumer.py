@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
+import pytest
 from confluent_kafka import AcknowledgeType, Message
 
+from headrace.gateway.queues import consumer as module
 from headrace.gateway.queues.consumer import Consumer
 from headrace.gateway.queues.group import Group
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
+from headrace.queue.member import Member
 from headrace.queue.outbox import Outbox
 from tests.gateway.conftest import Write
 
@@ -59,6 +63,24 @@ def test_poll_that_is_cancelled_keeps_the_next_call_waiting_and_its_messages_are
             return await polled(second)
 
     assert asyncio.run(scenario(new_topic(1))) == [0]
+
+
+def test_close_that_hangs_in_the_client_is_given_up(
+    cluster: Cluster, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_S_MAX", 0.1)
+    hangs = threading.Event()
+
+    async def scenario(topic: str) -> None:
+        async with opened(cluster, topic) as create:
+            consumer = create()
+            await consumer.open()
+            with monkeypatch.context() as patch:
+                patch.setattr(Member, "close", lambda *_: hangs.wait())
+                await consumer.close()
+
+    asyncio.run(scenario(new_topic(1)))
+    hangs.set()
 
 
 def test_error_of_the_broker_is_returned_for_each_message(

@@ -7,6 +7,9 @@ at a time, and is free again when its messages are acknowledged or their locks h
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +22,11 @@ from headrace.queue.member import Member
 
 ANSWER_S_MAX = 10.0
 """For an acknowledgement, by a broker that responds within milliseconds."""
+
+CLOSE_S_MAX = 20.0
+"""librdkafka 2.16 may hang when it closes a share consumer that has just joined its group, on a busy machine."""
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -63,7 +71,11 @@ class Consumer:
         """The broker releases immediately what is locked."""
         for each in self.timers:
             each.cancel()
-        await self._call(self._close)
+        try:
+            async with asyncio.timeout(CLOSE_S_MAX):
+                await self._closed()
+        except TimeoutError:
+            logger.warning("a consumer of topic %s does not close; its locks end by themselves", self._topic)
 
     def was_unavailable_since(self, time_s: float) -> bool:
         """Whether no broker could be reached at some moment after this time."""
@@ -85,10 +97,27 @@ class Consumer:
         assert self._member is not None
         return self._member
 
-    def _close(self) -> None:
-        if self._member is not None:
-            self._member.close(ANSWER_S_MAX)
+    async def _closed(self) -> None:
+        async with self._turn:
+            if (member := self._member) is None:
+                return
+            closed = asyncio.get_running_loop().create_future()
+            # In a thread of its own: neither the other consumers nor the end of the process waits for it.
+            threading.Thread(target=_close, args=(member, closed), daemon=True).start()
+            await closed
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._unavailable_at_s = time.monotonic()
+
+
+def _close(member: Member, closed: asyncio.Future[None]) -> None:
+    def set_closed() -> None:
+        if not closed.done():
+            closed.set_result(None)
+
+    try:
+        member.close(ANSWER_S_MAX)
+    finally:
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
+            closed.get_loop().call_soon_threadsafe(set_closed)

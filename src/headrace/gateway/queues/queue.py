@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 POLL_S = 0.25
 """A `receive` looks so often whether its client is still there, and waits at least so long for the broker."""
 
+LEAVE_S = 1.0
+"""For a consumer that found nothing, before the response. It takes as long as a fetch waits at the broker."""
+
 LOCK_SHARE = 0.9
 """Of the lock, in which a receipt works: the lock began at the broker, and the acknowledgement has to arrive there."""
 
@@ -80,7 +83,7 @@ class Queue:
             finally:
                 if not self.leases.of(consumer):
                     # Its fetch still waits at the broker, and would lock messages without a receiver.
-                    await asyncio.shield(self._consumers.discard(consumer))
+                    await asyncio.wait({self._consumers.discard(consumer)}, timeout=LEAVE_S)
         finally:
             self.receiving -= 1
             self.used_at_s = time.monotonic()
