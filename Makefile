@@ -92,6 +92,7 @@ bench-operators: setup
 
 bench-patterns: setup
 	$(BIN)/python -m benchmarks.patterns $(ARGS)
+
 bench-sketches: setup
 	$(BIN)/python -m benchmarks.approximation $(ARGS)
 

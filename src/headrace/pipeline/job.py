@@ -35,7 +35,7 @@ from headrace.pipeline.run.stream import StreamRun
 from headrace.pipeline.run.supervisor import Run, RunningJob
 from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.sinks.sink import OutputMode, with_nullable_fields
-from headrace.pipeline.source.options import without_batch_bound
+from headrace.pipeline.source.options import without_batch_options
 from headrace.pipeline.spark.session import bootstrap_of, data_dir
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
     if job.mode == "realtime":
         _check_realtime(job, rows)
         if not options.once:
-            rows = without_batch_bound(rows)
+            rows = without_batch_options(rows)
     output_mode = _output_mode(job, plan)
     # Reports, offsets and dead letters go to the broker that the records come from.
     of_sources = [source.spec.bootstrap for source in plan.sources if source.spec is not None]

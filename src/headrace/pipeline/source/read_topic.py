@@ -26,7 +26,7 @@ from headrace.pipeline.source.columns import check_event_time, check_watermark, 
 from headrace.pipeline.source.formats import Parser, parser_for, schema_text
 from headrace.pipeline.source.heartbeats import with_watermark_when_idle
 from headrace.pipeline.source.offsets import EARLIEST, Span
-from headrace.pipeline.source.options import BATCH_BOUND
+from headrace.pipeline.source.options import BATCH_BOUND, FETCH_WAIT, FETCH_WAIT_MS
 from headrace.pipeline.source.positions import Position, TopicsOnBroker, check, streaming_start_options
 from headrace.pipeline.source.registered.subjects import RegisteredFormat, find_reader_schema
 from headrace.pipeline.source.skew import skew_column
@@ -325,6 +325,7 @@ def _load(
         "kafka.isolation.level": "read_committed",
         "kafka.max.poll.records": str(POLL_RECORDS_MAX),
         "kafka.max.partition.fetch.bytes": str(FETCH_BYTES_MAX),
+        FETCH_WAIT: str(FETCH_WAIT_MS),
         **(usual or {}),
         **spec.options,
         "includeHeaders": "true",
