@@ -23,6 +23,7 @@ class Side(StrEnum):
     STATSD = "statsd"  # the reference implementation, from npm
     KCAT = "kcat"
     FASTAPI = "fastapi"  # a bare route that produces with confluent-kafka
+    KARAPACE = "karapace"  # its REST proxy
     BARE = "bare"  # a bare socket and a bare file: the limit of the machine
 
 
@@ -41,6 +42,7 @@ SIDE_NAMES = {
     Side.STATSD: "statsd (npm)",
     Side.KCAT: "kcat",
     Side.FASTAPI: "bare FastAPI route",
+    Side.KARAPACE: "Karapace",
     Side.BARE: "bare",
 }
 PEERS = tuple(side for side in Side if side not in (Side.HEADRACE, Side.BARE))

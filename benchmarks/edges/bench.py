@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks import bench, programs
 from benchmarks.broker.brokers import Durability, RunningBroker, running_broker
+from benchmarks.edges.karapace import running_karapace
 from benchmarks.measurements import Side
 from headrace.kafka.cluster import Cluster
 
@@ -93,7 +94,11 @@ class Bench(bench.Bench):
 
     @contextlib.contextmanager
     def server(self, side: Side, bootstrap: str) -> Iterator[Server]:
-        """The gateway, or the bare route. Its first line of output ends with its address."""
+        """The gateway, the bare route or Karapace. The first line of output of the first two ends with the address."""
+        if side is Side.KARAPACE:
+            with running_karapace(bootstrap) as (url, pid):
+                yield Server(url=url, pid=pid)
+            return
         if side is Side.FASTAPI:
             command = [sys.executable, "-m", "benchmarks.edges.programs.bare_route", bootstrap]
         else:

@@ -17,15 +17,19 @@ CONNECTIONS = 8
 EVENTS_PER_REQUEST = 100
 
 
-def request(port: int) -> bytes:
-    events = [
+def request(port: int, *, as_rest_proxy: bool) -> bytes:
+    events: list[dict[str, Any]] = [
         {"user": f"user-{each}", "page": "/shop", "amount": each, "city": "Oslo", "agent": "x" * 60}
         for each in range(EVENTS_PER_REQUEST)
     ]
-    body = json.dumps(events).encode()
+    if as_rest_proxy:
+        content_type = "application/vnd.kafka.json.v2+json"
+        body = json.dumps({"records": [{"value": each} for each in events]}).encode()
+    else:
+        content_type, body = "application/json", json.dumps(events).encode()
     head = (
         f"POST /topics/{TOPIC} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
@@ -44,7 +48,7 @@ async def post(port: int, content: bytes, count: int) -> None:
 
 async def run(arguments: dict[str, Any]) -> float:
     port = urlsplit(arguments["url"]).port or 0
-    content = request(port)
+    content = request(port, as_rest_proxy=arguments["as_rest_proxy"])
     started_s = time.perf_counter()
     count: int = arguments["requests"] // CONNECTIONS + 1
     await asyncio.gather(*(post(port, content, count) for _ in range(CONNECTIONS)))

@@ -37,9 +37,11 @@ class Produce(Subject):
         sizes = bench.sizes
         bench.show_step(f"{sizes.requests:,} requests")
         with bench.broker(partitions=3) as broker, bench.server(side, broker.bootstrap) as server:
-            bench.run_program("poster", url=server.url, requests=sizes.warmup_requests)
+            bench.run_program("poster", url=server.url, requests=sizes.warmup_requests, as_rest_proxy=False)
             before_s = cpu_s(server.pid)
-            figures = bench.run_program("poster", url=server.url, requests=sizes.requests)
+            figures = bench.run_program(
+                "poster", url=server.url, requests=sizes.requests, as_rest_proxy=False
+            )
             used_s = cpu_s(server.pid) - before_s
         yield PRODUCE, Sample(value=figures["events_per_s"])
         yield PRODUCE_CPU, Sample(value=used_s / (sizes.requests * EVENTS_PER_REQUEST) * 1e6)
