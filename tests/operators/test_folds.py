@@ -135,6 +135,18 @@ def test_completeness_is_the_fraction_of_rows_that_were_not_late() -> None:
     assert fold.result(fold.empty(1)).to_pylist() == [None]
 
 
+def test_completeness_counts_events_that_rows_report_as_missing() -> None:
+    fold = CompletenessFold()
+    kind = pa.struct([("received", pa.int64()), ("missing", pa.int64())])
+    reports = pa.array([{"received": 1, "missing": 3}, {"received": 6, "missing": 0}], type=kind)
+    in_time, late = (
+        fold.with_lateness(fold.lift(reports, np.zeros(2, np.int64)), np.array(each))
+        for each in ([False, False], [False, True])
+    )
+    assert fold.result(fold.merge(in_time, np.array([0]))).to_pylist() == [0.7]
+    assert fold.result(fold.merge(late, np.array([0]))).to_pylist() == [0.1]
+
+
 def test_original_rows_are_all_kept_in_their_group() -> None:
     fold = OriginalsFold()
     states = fold.lift(pa.array(["a", "b", "c"]), np.zeros(3, np.int64))

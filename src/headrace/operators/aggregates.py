@@ -203,9 +203,10 @@ def read_results(texts: Mapping[str, str], *, operator: str) -> tuple[Result, ..
     return tuple(_read(name, text, operator) for name, text in texts.items())
 
 
-def inputs_of(aggregates: tuple[Aggregate, ...]) -> dict[int, str]:
-    """The aggregated expressions, by the number of the aggregate."""
-    return {number: each.input for number, each in enumerate(aggregates) if each.input is not None}
+def inputs_of(aggregates: tuple[Aggregate, ...], loss: str | None = None) -> dict[int, str]:
+    """The aggregated expressions, by the number of the aggregate. `loss` is that of completeness, if rows have one."""
+    inputs = ((loss if each.function == COMPLETENESS else each.input) for each in aggregates)
+    return {number: given for number, given in enumerate(inputs) if given is not None}
 
 
 def are_for_spark(aggregates: tuple[Aggregate, ...], *, operator: str) -> bool:

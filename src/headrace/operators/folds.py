@@ -69,24 +69,28 @@ class CountFold(Fold):
 
 
 class CompletenessFold(Fold):
-    """The fraction of rows that arrived before the watermark passed the end of their window.
+    """The fraction of the expected events that arrived before the watermark passed the end of their window.
 
-    Only the step knows which rows are late (`with_lateness`).
+    Each row is an event, or reports how many it stands for and how many are missing (`lost_events`). Only the step
+    knows which rows are late (`with_lateness`). The state has the expected and the missing events.
     """
 
     state = (pa.int64(), pa.int64())
     result_type = pa.float64()
 
     def lift(self, values: pa.Array | None, times_us: Ints) -> Columns:
-        return [_ones(len(times_us)), _empty(len(times_us), pa.int64())]
+        if values is None:
+            return [_ones(len(times_us)), _empty(len(times_us), pa.int64())]
+        missing = values.field("missing")
+        return [pc.add(values.field("received"), missing), missing]
 
     def with_lateness(self, columns: Columns, is_over: Mask) -> Columns:
-        """The states of new rows, with the rows of closed windows counted as late."""
-        return [columns[0], pa.array(np.where(is_over, np.asarray(columns[0]), 0))]
+        """The states of new rows, with the events of closed windows counted as missing."""
+        return [columns[0], pc.if_else(pa.array(is_over), *columns)]
 
     def result(self, columns: Columns) -> pa.Array:
-        rows, late = (np.asarray(each) for each in columns)
-        return _null_where_none(pa.array((rows - late) / np.maximum(rows, 1)), columns[0])
+        expected, missing = (np.asarray(each) for each in columns)
+        return _null_where_none(pa.array((expected - missing) / np.maximum(expected, 1)), columns[0])
 
 
 class SumFold(Fold):

@@ -96,29 +96,45 @@ def test_state_of_the_first_version_is_migrated() -> None:
     assert migrated.select(["first_us", "fired"]).to_pylist() == [{"first_us": 77, "fired": 0}]
 
 
+class WindowsWithLoss(Windows):
+    """Each row reports its value as the number of events that are missing before it."""
+
+    def rows_in(self, rows: list[Row]) -> pa.Table:
+        counts = [{"received": 1, "missing": missing_before(row)} for row in rows]
+        kind = pa.struct([("received", pa.int64()), ("missing", pa.int64())])
+        return table_of(rows, a1=pa.array(counts, type=kind))
+
+
+def missing_before(row: Row) -> int:
+    return abs(int(row[2] or 0))
+
+
 @settings(max_examples=60)
 @given(batches(), rules.filter(lambda each: each.panes != "discarding"), st.booleans())
-def test_completeness_is_the_share_of_rows_that_arrived_before_their_window_closed(
+def test_completeness_is_the_share_of_events_that_arrived_before_their_window_closed(
     batches: list[tuple[list[Row], float, int]], rules: Rules, restarts: bool
 ) -> None:
-    windows = Windows(
+    windows = WindowsWithLoss(
         rules,
         slots=ClockSlots(length_us=10, every_us=5),
         named_folds=[("n", CountFold()), ("complete", CompletenessFold())],
     )
     came: Counter[tuple[str, int]] = Counter()
-    came_behind: Counter[tuple[str, int]] = Counter()
+    expected: Counter[tuple[str, int]] = Counter()
+    missing: Counter[tuple[str, int]] = Counter()
     for rows, watermark, now in batches:
-        for key, time, _ in rows:
+        for row in rows:
+            key, time, _ = row
             for start, end in clock(10, 5, 0)(time):
                 if end + rules.within > watermark:
                     came[key, start] += 1
-                    came_behind[key, start] += end <= watermark
-        for row in windows.work_to_rows(rows, watermark, now):
-            if row["op"] == "+":
-                at = row["key"], as_us(row["window_start"])
-                assert row["n"] == came[at]
-                assert row["complete"] == pytest.approx(1 - came_behind[at] / came[at])
+                    expected[key, start] += 1 + missing_before(row)
+                    missing[key, start] += missing_before(row) + (end <= watermark)
+        for result in windows.work_to_rows(rows, watermark, now):
+            if result["op"] == "+":
+                at = result["key"], as_us(result["window_start"])
+                assert result["n"] == came[at]
+                assert result["complete"] == pytest.approx(1 - missing[at] / expected[at])
         if restarts:
             windows.restart()
 

@@ -38,6 +38,7 @@ from headrace.operators.emitted_times import (
 )
 from headrace.operators.late import Correct, DropLate, Late, require_late, side_output
 from headrace.operators.late_rows import original_row
+from headrace.operators.lost_events import loss_of
 from headrace.operators.operator import (
     BadOperator,
     Operator,
@@ -173,7 +174,8 @@ class Window(Operator):
 
         kind = type(self).__name__
         require_folds(self.aggregates, operator=kind, why="in a window that does not run natively on Spark")
-        columns, values = keyed_columns(rows, self.keys, time, inputs_of(self.aggregates), operator=kind)
+        inputs = inputs_of(self.aggregates, loss=loss_of(rows))
+        columns, values = keyed_columns(rows, self.keys, time, inputs, operator=kind)
         folds = named_folds(rows, self.aggregates, values, operator=kind)
         keys = [pa.field(name, arrow_type(rows.schema[name].dataType)) for name in self.keys]
         # Bounded rows are complete before anything is emitted: nothing is early, and nothing is late.
