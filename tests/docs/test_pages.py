@@ -39,9 +39,10 @@ def has_something_to_run(page: Path) -> bool:
 )
 def test_snippets_of_page_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = page.read_text()
-    if USES_SPARK.search(text):
-        request.getfixturevalue(
-            "spark"
-        )  # so that `session()` finds the one that all tests of this worker share
+    # `session()` of a page returns the one that all tests of this worker share.
+    spark = request.getfixturevalue("spark") if USES_SPARK.search(text) else None
     with PageRunner(text, name=named(page), folder=tmp_path) as runner:
         runner.run()
+    assert spark is None or not spark.sparkContext._jsc.sc().isStopped(), (
+        "the page stops the session of the tests"
+    )
