@@ -19,6 +19,8 @@ from msgspec import Struct, field
 from headrace.edges.event import Event, Fate
 from headrace.edges.overload import Intake, Overloaded
 from headrace.edges.settings import EdgeSettings, Policy
+from headrace.kafka.cluster import Cluster
+from headrace.kafka.committed import read_committed
 from headrace.log.filesystem import FileSystem
 from tests.edges.conftest import values_in, wait_until
 from tests.faults.broker_process import BrokerProcess
@@ -122,6 +124,9 @@ def test_stalled_broker_bounds_memory_and_what_was_taken_arrives_once_in_order(
             assert edge.refused == 0
             assert edge.taken[-1] not in edge.dropped
             assert set(count.dropped) == {"oldest"}
+            records = read_committed(Cluster(broker.bootstrap, timeout_s=30), topic)
+            marks = [dict(each.headers() or ()).get("edge.dropped", b"0") for each in records]
+            assert sum(int(each or b"") for each in marks) == count.dropped_total
         case "block":
             assert edge.refused > 0
             assert (count.dropped, count.pushed_back) == ({}, edge.refused)
