@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import headrace
 from headrace.alerts import runner
 from headrace.alerts.catalog import Acknowledgement, Alerts
 from headrace.alerts.definition import Target
@@ -18,9 +17,9 @@ from headrace.alerts.silences import Silence
 from headrace.alerts.targets import mail as mail_module
 from headrace.clock import SystemClock
 from headrace.kafka.cluster import Partition
-from headrace.testing.ports import free_port
 from tests.alerts.conftest import Ahead, Lab, wait_until
 from tests.alerts.servers import HttpServer, MailServer
+from tests.faults.broker_process import BrokerProcess
 
 HOUR_MS = 3_600_000
 
@@ -187,23 +186,27 @@ def test_storm_is_few_messages_that_count_all_keys(lab: Lab, mail: MailServer) -
     assert all(len(str(each.get_content())) < 20_000 for each in mail.mails)
 
 
-def test_broker_that_restarts_loses_and_doubles_nothing(tmp_path: Path, mail: MailServer) -> None:
-    port = free_port()
-    with headrace.Broker(data_dir=tmp_path / "broker", port=port) as broker:
+def test_broker_that_is_killed_and_restarted_loses_and_doubles_nothing(
+    tmp_path: Path, mail: MailServer
+) -> None:
+    with BrokerProcess(tmp_path / "broker") as broker:
         lab = Lab(broker.bootstrap, tmp_path / "data")
         lab.topic()
         lab.add("errors", mail.address())
-        running = lab.running()
-        running.__enter__()
-        lab.write({"level": "ERROR", "service": "a"})
-        mail.wait_for(lambda mails: len(mails) == 1)
-    with headrace.Broker(data_dir=tmp_path / "broker", port=port):
-        lab.write({"level": "INFO", "service": "a"})
-        mail.wait_for(lambda mails: len(mails) == 2)
-        wait_until(lambda: lab.stored().waiting == {})
-        running.__exit__(None, None, None)
+        with lab.running():
+            for level in ("ERROR", "INFO", "ERROR", "INFO"):
+                lab.write({"level": level, "service": "a"})
+                broker.kill()  # before, while or after the message is decided, sent and marked
+                broker.start()
+                wait_until(lambda: mail.subjects[-1:] == [subject_of(level)])  # noqa: B023
+            wait_until(lambda: lab.stored().waiting == {})
     assert lab.failure is None
-    assert mail.subjects == ["errors fires: service=a", "errors resolved: service=a"]
+    assert [*dict.fromkeys(mail.ids)] == mail.ids
+    assert mail.subjects == [subject_of(level) for level in ("ERROR", "INFO", "ERROR", "INFO")]
+
+
+def subject_of(level: str) -> str:
+    return f"errors {'fires' if level == 'ERROR' else 'resolved'}: service=a"
 
 
 def test_second_process_with_another_folder_fences_the_first(lab: Lab, tmp_path: Path) -> None:
