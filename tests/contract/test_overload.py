@@ -191,6 +191,18 @@ def test_event_that_the_broker_rejects_is_dropped_with_its_reason(
         assert (fate, "too large" in why) == (Fate.DROPPED, True)
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_event_that_is_larger_than_the_client_can_hold_is_dropped_and_stops_no_other(
+    policy: Policy, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    edge = edge_on(broker, topic, tmp_path, policy)
+    for value in (b"first", b"x" * 3 * MB, b"last"):
+        assert edge.intake.put([Event(topic=topic, value=value)], timeout_s=60)
+        wait_until(lambda: edge.intake.count().pending == 0)
+    assert edge.intake.close().dropped == {"rejected": 1}
+    assert values_in(broker.bootstrap, topic) == [b"first", b"last"]
+
+
 @pytest.mark.parametrize("policy", ["block", "buffer"])
 def test_sender_that_was_pushed_back_goes_on_when_there_is_room(
     policy: Policy, broker: BrokerProcess, topic: str, tmp_path: Path
