@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,13 @@ from headrace.alerts.silences import Silence
 from headrace.alerts.targets import mail as mail_module
 from headrace.clock import SystemClock
 from headrace.kafka.cluster import Partition
+from headrace.registered.client import RegistryClient
+from headrace.registered.serde import RecordReader, record_writer
+from headrace.schemas.definition import Definition, SchemaType
 from tests.alerts.conftest import Ahead, Lab, wait_until
 from tests.alerts.servers import HttpServer, MailServer
 from tests.faults.broker_process import BrokerProcess
+from tests.gateway.registry.serving import running_registry
 
 HOUR_MS = 3_600_000
 
@@ -251,6 +256,61 @@ def test_topic_that_was_created_again_is_read_from_its_first_record(lab: Lab, ma
     with lab.running():
         mail.wait_for(lambda mails: len(mails) == 1)
     assert mail.subjects == ["errors fires: service=new"]
+
+
+ORDER = {
+    "type": "record",
+    "name": "O",
+    "fields": [{"name": each, "type": "string"} for each in ("level", "service")],
+}
+
+
+def test_records_of_a_registered_schema_are_judged_and_one_without_is_unreadable(
+    lab: Lab, mail: MailServer
+) -> None:
+    lab.topic()
+    lab.add("errors", mail.address(), value_format="registry")
+    lab.add("plain", mail.address())
+    with running_registry(lab.bootstrap) as url:
+        client = RegistryClient(url)
+        client.register("logs-value", Definition(text=json.dumps(ORDER), type=SchemaType.AVRO, references=()))
+        write = record_writer(client.version("logs-value"))
+        with lab.running(to_json=RecordReader(client).to_json):
+            lab.write_bytes(b"no schema", write(b'{"level": "ERROR", "service": "a"}'))
+            mail.wait_for(lambda mails: len(mails) == 1)
+            lab.write_bytes(write(b'{"level": "INFO", "service": "a"}'))
+            mail.wait_for(lambda mails: len(mails) == 2)
+            wait_until(lambda: lab.stored().waiting == {})
+    assert mail.subjects == ["errors fires: service=a", "errors resolved: service=a"]
+    (unreadable,) = [each for each in lab.history() if each.event == "unreadable"]
+    assert unreadable.reason.startswith("logs-0@0: ")
+    assert lab.events("plain").count("unreadable") == 3
+
+
+def test_alerts_wait_for_a_registry_that_is_unavailable(lab: Lab, mail: MailServer) -> None:
+    lab.topic()
+    lab.add("errors", mail.address(), value_format="registry")
+    failed: list[bytes] = []
+
+    def to_json(value: bytes) -> bytes:
+        if len(failed) < 2:
+            failed.append(value)
+            RegistryClient("http://127.0.0.1:1", timeout_s=1).by_id(1)
+        return value
+
+    with lab.running(to_json=to_json):
+        lab.write({"level": "ERROR", "service": "a"}, {"level": "ERROR", "service": "b"})
+        mail.wait_for(lambda _: counted_keys(mail) == {"a", "b"})
+        wait_until(lambda: lab.stored().waiting == {})
+    assert len(failed) == 2
+    assert lab.failure is None
+    assert lab.events().count("firing") == 2
+    assert "unreadable" not in lab.events()
+
+
+def counted_keys(mail: MailServer) -> set[str]:
+    text = "".join(str(each.get_content()) for each in mail.mails)
+    return {each for each in ("a", "b") if f"service={each}:" in text}
 
 
 def test_definition_that_is_damaged_stops_no_other(lab: Lab, mail: MailServer) -> None:
