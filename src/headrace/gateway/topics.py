@@ -15,7 +15,7 @@ from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import RequestFailed, no_such_topic
 from headrace.topic_names import check_topic_name
 
-STALE_WAIT_S = 2.0
+STALE_WAIT_S = 0.5
 """How long a request waits for the broker before it uses what was known before."""
 
 THREADS_MAX = 8
