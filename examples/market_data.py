@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace import Broker
 from headrace.edges.direct import MulticastSink, MulticastSource, decode_packet
-from headrace.testing.ports import free_port
+from headrace.testing import free_port
 
 QUOTES = 1_000
 LOST = range(300, 400)

@@ -21,6 +21,7 @@ PACKAGES = (
     "headrace",
     "headrace.cdc.outbox",
     "headrace.edges",
+    "headrace.edges.direct",
     "headrace.erasure",
     "headrace.events",
     "headrace.gateway.registry",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-import headrace
 from headrace.alerts import runner
 from headrace.alerts.catalog import Acknowledgement, Alerts
 from headrace.alerts.definition import Target
@@ -18,9 +18,13 @@ from headrace.alerts.silences import Silence
 from headrace.alerts.targets import mail as mail_module
 from headrace.clock import SystemClock
 from headrace.kafka.cluster import Partition
-from headrace.testing.ports import free_port
+from headrace.registered.client import RegistryClient
+from headrace.registered.serde import RecordReader, record_writer
+from headrace.schemas.definition import Definition, SchemaType
 from tests.alerts.conftest import Ahead, Lab, wait_until
 from tests.alerts.servers import HttpServer, MailServer
+from tests.faults.broker_process import BrokerProcess
+from tests.gateway.registry.serving import running_registry
 
 HOUR_MS = 3_600_000
 
@@ -187,23 +191,27 @@ def test_storm_is_few_messages_that_count_all_keys(lab: Lab, mail: MailServer) -
     assert all(len(str(each.get_content())) < 20_000 for each in mail.mails)
 
 
-def test_broker_that_restarts_loses_and_doubles_nothing(tmp_path: Path, mail: MailServer) -> None:
-    port = free_port()
-    with headrace.Broker(data_dir=tmp_path / "broker", port=port) as broker:
+def test_broker_that_is_killed_and_restarted_loses_and_doubles_nothing(
+    tmp_path: Path, mail: MailServer
+) -> None:
+    with BrokerProcess(tmp_path / "broker") as broker:
         lab = Lab(broker.bootstrap, tmp_path / "data")
         lab.topic()
         lab.add("errors", mail.address())
-        running = lab.running()
-        running.__enter__()
-        lab.write({"level": "ERROR", "service": "a"})
-        mail.wait_for(lambda mails: len(mails) == 1)
-    with headrace.Broker(data_dir=tmp_path / "broker", port=port):
-        lab.write({"level": "INFO", "service": "a"})
-        mail.wait_for(lambda mails: len(mails) == 2)
-        wait_until(lambda: lab.stored().waiting == {})
-        running.__exit__(None, None, None)
+        with lab.running():
+            for level in ("ERROR", "INFO", "ERROR", "INFO"):
+                lab.write({"level": level, "service": "a"})
+                broker.kill()  # before, while or after the message is decided, sent and marked
+                broker.start()
+                wait_until(lambda: mail.subjects[-1:] == [subject_of(level)])  # noqa: B023
+            wait_until(lambda: lab.stored().waiting == {})
     assert lab.failure is None
-    assert mail.subjects == ["errors fires: service=a", "errors resolved: service=a"]
+    assert [*dict.fromkeys(mail.ids)] == mail.ids
+    assert mail.subjects == [subject_of(level) for level in ("ERROR", "INFO", "ERROR", "INFO")]
+
+
+def subject_of(level: str) -> str:
+    return f"errors {'fires' if level == 'ERROR' else 'resolved'}: service=a"
 
 
 def test_second_process_with_another_folder_fences_the_first(lab: Lab, tmp_path: Path) -> None:
@@ -248,6 +256,61 @@ def test_topic_that_was_created_again_is_read_from_its_first_record(lab: Lab, ma
     with lab.running():
         mail.wait_for(lambda mails: len(mails) == 1)
     assert mail.subjects == ["errors fires: service=new"]
+
+
+ORDER = {
+    "type": "record",
+    "name": "O",
+    "fields": [{"name": each, "type": "string"} for each in ("level", "service")],
+}
+
+
+def test_records_of_a_registered_schema_are_judged_and_one_without_is_unreadable(
+    lab: Lab, mail: MailServer
+) -> None:
+    lab.topic()
+    lab.add("errors", mail.address(), value_format="registry")
+    lab.add("plain", mail.address())
+    with running_registry(lab.bootstrap) as url:
+        client = RegistryClient(url)
+        client.register("logs-value", Definition(text=json.dumps(ORDER), type=SchemaType.AVRO, references=()))
+        write = record_writer(client.version("logs-value"))
+        with lab.running(to_json=RecordReader(client).to_json):
+            lab.write_bytes(b"no schema", write(b'{"level": "ERROR", "service": "a"}'))
+            mail.wait_for(lambda mails: len(mails) == 1)
+            lab.write_bytes(write(b'{"level": "INFO", "service": "a"}'))
+            mail.wait_for(lambda mails: len(mails) == 2)
+            wait_until(lambda: lab.stored().waiting == {})
+    assert mail.subjects == ["errors fires: service=a", "errors resolved: service=a"]
+    (unreadable,) = [each for each in lab.history() if each.event == "unreadable"]
+    assert unreadable.reason.startswith("logs-0@0: ")
+    assert lab.events("plain").count("unreadable") == 3
+
+
+def test_alerts_wait_for_a_registry_that_is_unavailable(lab: Lab, mail: MailServer) -> None:
+    lab.topic()
+    lab.add("errors", mail.address(), value_format="registry")
+    failed: list[bytes] = []
+
+    def to_json(value: bytes) -> bytes:
+        if len(failed) < 2:
+            failed.append(value)
+            RegistryClient("http://127.0.0.1:1", timeout_s=1).by_id(1)
+        return value
+
+    with lab.running(to_json=to_json):
+        lab.write({"level": "ERROR", "service": "a"}, {"level": "ERROR", "service": "b"})
+        mail.wait_for(lambda _: counted_keys(mail) == {"a", "b"})
+        wait_until(lambda: lab.stored().waiting == {})
+    assert len(failed) == 2
+    assert lab.failure is None
+    assert lab.events().count("firing") == 2
+    assert "unreadable" not in lab.events()
+
+
+def counted_keys(mail: MailServer) -> set[str]:
+    text = "".join(str(each.get_content()) for each in mail.mails)
+    return {each for each in ("a", "b") if f"service={each}:" in text}
 
 
 def test_definition_that_is_damaged_stops_no_other(lab: Lab, mail: MailServer) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.alerts.errors import BadAlert
 from headrace.alerts.silences import Silence, matches_key, parse_matchers, silenced_until
@@ -48,3 +51,10 @@ def test_matchers_are_read_from_text() -> None:
     for text in ("service", "=x", ""):
         with pytest.raises(BadAlert, match="FIELD=PATTERN"):
             parse_matchers([text])
+
+
+@given(st.text())
+def test_any_text_is_a_matcher_or_an_error(text: str) -> None:
+    with contextlib.suppress(BadAlert):
+        ((name, pattern),) = parse_matchers([text]).items()
+        assert parse_matchers([f"{name}={pattern}"]) == {name: pattern}

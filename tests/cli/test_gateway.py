@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import uuid
+from pathlib import Path
 
 import httpx
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
+from headrace.kafka.cluster import Cluster
 from tests.cli.conftest import Headrace, next_line, started
+from tests.edges.conftest import values_in, wait_until
+from tests.faults.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -55,6 +60,24 @@ def test_settings_come_from_options(environment: dict[str, str], topic: str) -> 
         assert rejected.status_code == 413
         page = httpx.get(f"{address}/topics", headers={"Origin": "https://shop.example"}, timeout=60)
         assert page.headers["access-control-allow-origin"] == "https://shop.example"
+
+
+def test_buffered_records_survive_a_killed_gateway_and_an_unavailable_broker(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "broker", default_partitions=1) as broker:
+        Cluster(broker.bootstrap, timeout_s=30).create_topic("clicks", partitions=1)
+        environment = {**os.environ, "HEADRACE_BOOTSTRAP": broker.bootstrap}
+        options = ("--listen", "127.0.0.1:0", "--overload", "buffer", "--data-dir", str(tmp_path / "data"))
+        with started("gateway", *options, environment=environment) as process:
+            url = f"{next_line(process).removeprefix(READY).strip()}/topics/clicks"
+            assert httpx.post(url, json=0, timeout=60).status_code == 202
+            wait_until(lambda: values_in(broker.bootstrap, "clicks") == [b"0"])
+            broker.kill()
+            assert {httpx.post(url, json=number, timeout=60).status_code for number in (1, 2)} == {202}
+            process.kill()
+        broker.start()
+        with started("gateway", *options, environment=environment) as process:
+            next_line(process)
+            wait_until(lambda: [*dict.fromkeys(values_in(broker.bootstrap, "clicks"))] == [b"0", b"1", b"2"])
 
 
 def test_wrong_start_is_an_error(headrace: Headrace) -> None:

@@ -19,6 +19,8 @@ from msgspec import Struct, field
 from headrace.edges.event import Event, Fate
 from headrace.edges.overload import Intake, Overloaded
 from headrace.edges.settings import EdgeSettings, Policy
+from headrace.kafka.cluster import Cluster
+from headrace.kafka.committed import read_committed
 from headrace.log.filesystem import FileSystem
 from tests.edges.conftest import values_in, wait_until
 from tests.faults.broker_process import BrokerProcess
@@ -122,6 +124,9 @@ def test_stalled_broker_bounds_memory_and_what_was_taken_arrives_once_in_order(
             assert edge.refused == 0
             assert edge.taken[-1] not in edge.dropped
             assert set(count.dropped) == {"oldest"}
+            records = read_committed(Cluster(broker.bootstrap, timeout_s=30), topic)
+            marks = [dict(each.headers() or ()).get("edge.dropped", b"0") for each in records]
+            assert sum(int(each or b"") for each in marks) == count.dropped_total
         case "block":
             assert edge.refused > 0
             assert (count.dropped, count.pushed_back) == ({}, edge.refused)
@@ -184,6 +189,18 @@ def test_event_that_the_broker_rejects_is_dropped_with_its_reason(
     if policy != "buffer":
         ((fate, why),) = [(fate, why) for number, fate, why in seen if number == 1]
         assert (fate, "too large" in why) == (Fate.DROPPED, True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_event_that_is_larger_than_the_client_can_hold_is_dropped_and_stops_no_other(
+    policy: Policy, broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    edge = edge_on(broker, topic, tmp_path, policy)
+    for value in (b"first", b"x" * 3 * MB, b"last"):
+        assert edge.intake.put([Event(topic=topic, value=value)], timeout_s=60)
+        wait_until(lambda: edge.intake.count().pending == 0)
+    assert edge.intake.close().dropped == {"rejected": 1}
+    assert values_in(broker.bootstrap, topic) == [b"first", b"last"]
 
 
 @pytest.mark.parametrize("policy", ["block", "buffer"])

@@ -67,6 +67,20 @@ def test_delivered_events_are_not_repeated_after_a_clean_stop(tmp_path: Path) ->
     again.close()
 
 
+def test_take_is_bounded_by_the_memory_of_events_and_not_by_their_bytes_on_disk(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path)
+    offers = [[entry(b"%d" % number), entry(b"%d again" % number)] for number in range(1_000)]
+    for each in offers:
+        spool.offer(each)
+    found: list[Entry] = []
+    while taken := spool.take(10_000, 0):
+        batch_bytes = sum(each.memory_bytes for each in taken[-2:])
+        assert sum(each.memory_bytes for each in taken) < 10_000 + batch_bytes
+        found += taken
+    assert values(found) == [value for each in offers for value in values(each)]
+    spool.close()
+
+
 def test_position_is_written_while_the_edge_runs(tmp_path: Path) -> None:
     clock = ManualClock()
     spool = open_spool(tmp_path, clock=clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.edges.event import Entry, Reason
+from headrace.edges.event import Entry, Event, Reason
 from headrace.edges.waiting import WaitingEvents, WhenFull
 from tests.edges.conftest import entry, values
 
@@ -35,6 +35,61 @@ def test_full_queue_drops_the_oldest() -> None:
     assert queue.offer([entry(b"1"), entry(b"2"), entry(b"3")])
     assert dropped == [(b"1", Reason.OLDEST)]
     assert values(queue.take(100, 0)) == [b"2", b"3"]
+
+
+def of_topic(topic: str, value: bytes, *headers: tuple[str, bytes]) -> Entry:
+    return Entry(event=Event(topic=topic, value=value, headers=headers), memory_bytes=1, timestamp_ms=1)
+
+
+def marks(entries: list[Entry]) -> dict[bytes | None, list[bytes | None]]:
+    """What each entry says was dropped before it."""
+    return {
+        each.event.value: [value for name, value in each.event.headers if name == "edge.dropped"]
+        for each in entries
+    }
+
+
+def test_next_event_of_a_topic_says_how_many_newer_ones_were_dropped_before_it() -> None:
+    queue, _ = queue_of("drop-newest", 2)
+    queue.offer([of_topic("a", b"1"), of_topic("b", b"2"), of_topic("a", b"3"), of_topic("a", b"4")])
+    assert marks(queue.take(100, 0)) == {b"1": [], b"2": []}
+    queue.offer([of_topic("b", b"5"), of_topic("a", b"6")])
+    assert marks(queue.take(100, 0)) == {b"5": [], b"6": [b"2"]}
+    queue.offer([of_topic("a", b"7")])
+    assert marks(queue.take(100, 0)) == {b"7": []}
+
+
+def test_next_event_of_a_topic_says_how_many_older_ones_were_dropped_before_it() -> None:
+    queue, _ = queue_of("drop-oldest", 2)
+    queue.offer([of_topic("a", b"1"), of_topic("a", b"2"), of_topic("b", b"3"), of_topic("a", b"4")])
+    assert marks(queue.take(1, 0)) == {b"3": []}
+    assert marks(queue.take(1, 0)) == {b"4": [b"2"]}
+
+
+def test_dropped_summary_counts_as_the_events_that_it_sums_up() -> None:
+    queue, _ = queue_of("drop-newest", 1)
+    summary = ("edge.received", b"30"), ("edge.dropped", b"5")
+    queue.offer(
+        [of_topic("a", b"1"), of_topic("a", b"2", *summary), of_topic("a", b"3", ("edge.received", b"many"))]
+    )
+    queue.take(1, 0)
+    queue.offer([of_topic("a", b"4")])
+    assert marks(queue.take(1, 0)) == {b"4": [b"36"]}
+
+
+@pytest.mark.parametrize("when_full", ["drop-newest", "drop-oldest"])
+def test_edge_that_reports_its_losses_itself_has_no_marks(when_full: WhenFull) -> None:
+    queue = WaitingEvents(
+        when_full,
+        bytes_max=1,
+        on_taken=lambda _count: None,
+        on_dropped=lambda _entry, _reason: None,
+        marks_drops=False,
+    )
+    queue.offer([entry(b"1"), entry(b"2")])
+    queue.take(1, 0)
+    queue.offer([entry(b"3")])
+    assert marks(queue.take(1, 0)) == {b"3": []}
 
 
 def test_full_queue_that_blocks_takes_all_or_nothing() -> None:

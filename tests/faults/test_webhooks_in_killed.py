@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from headrace.clock import SystemClock
-from headrace.edges.settings import EdgeSettings
+from headrace.edges.settings import EdgeSettings, Policy
 from headrace.kafka.cluster import Cluster
 from headrace.testing.ports import free_port
 from headrace.webhooks.incoming.sample import sample_of
@@ -157,12 +157,15 @@ def test_every_accepted_delivery_is_in_the_topic_once_although_gateway_and_broke
     assert set(found) == set(done)
 
 
+@pytest.mark.parametrize("policy", ["block", "drop-newest", "drop-oldest", "buffer"])
 def test_stalled_broker_is_429_or_503_and_repeated_requests_are_events_once(
-    broker: BrokerProcess, tmp_path: Path
+    broker: BrokerProcess, tmp_path: Path, policy: Policy
 ) -> None:
-    """Requests fill the memory of the intake; later ones find no room."""
+    """Requests fill the memory of the intake; later ones find no room. A buffer takes all of them."""
     by = stored(tmp_path, source(topic=TOPIC))
-    edge = EdgeSettings(data_dir=tmp_path, memory_bytes_max=1 << 20, in_flight_bytes_max=1 << 20)
+    edge = EdgeSettings(
+        overload=policy, data_dir=tmp_path, memory_bytes_max=1 << 20, in_flight_bytes_max=1 << 20
+    )
     serving = Serving(broker.bootstrap, edge=edge, webhook_answer_ms_max=1_000)
     serving.start()
 
@@ -171,15 +174,18 @@ def test_stalled_broker_is_429_or_503_and_repeated_requests_are_events_once(
         return serving.client.post("/webhooks/sample", content=sent.body, headers=dict(sent.headers))
 
     try:
-        assert deliver(0).status_code == 200
+        assert deliver(0).status_code == (202 if policy == "buffer" else 200)
         os.kill(broker.process.pid, signal.SIGSTOP)
         try:
             with ThreadPoolExecutor(60) as threads:
                 stalled = list(threads.map(deliver, range(1, 61)))
         finally:
             os.kill(broker.process.pid, signal.SIGCONT)
-        assert {each.status_code for each in stalled} == {429, 503}
-        assert all(int(each.headers["Retry-After"]) >= 1 for each in stalled)
+        if policy == "buffer":
+            assert {each.status_code for each in stalled} == {202}
+        else:
+            assert {each.status_code for each in stalled} == {429, 503}
+            assert all(int(each.headers["Retry-After"]) >= 1 for each in stalled)
         deadline_s = time.monotonic() + WAIT_S
         for number in range(1, 61):
             while deliver(number).status_code != 200:

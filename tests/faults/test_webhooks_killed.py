@@ -80,11 +80,12 @@ class Writer:
 
 @contextlib.contextmanager
 def delivering(
-    broker: BrokerProcess, receiver: Receiver, folder: Path, *, ordered: bool
+    broker: BrokerProcess, receiver: Receiver, folder: Path, *, ordered: bool = False, is_queue: bool = False
 ) -> Iterator[tuple[Runner, Writer]]:
     cluster = Cluster(broker.bootstrap, timeout_s=15)
     cluster.create_topic(TOPIC, partitions=3)
-    target = target_of(TOPIC, receiver.url(), ordered_by_key=ordered, parallel=8)
+    source = {"queue": TOPIC} if is_queue else {"ordered_by_key": ordered}
+    target = target_of(TOPIC, receiver.url(), parallel=8, **source)
     commit_start(cluster, target, "now")
     Catalog(folder, "out", Target).add(target)
     runner, writer = Runner(folder, broker.bootstrap), Writer(broker.bootstrap)
@@ -147,3 +148,16 @@ def test_killed_broker_loses_nothing_and_repeats_ids(
         under_load(receiver, writer)
         check_all(receiver, writer)
     check_order(receiver)
+
+
+@pytest.mark.parametrize("victim", ["process", "broker"])
+def test_messages_of_a_queue_are_delivered_with_their_ids_although_one_of_them_is_killed(
+    broker: BrokerProcess, receiver: Receiver, tmp_path: Path, victim: str
+) -> None:
+    with delivering(broker, receiver, tmp_path / "data", is_queue=True) as (runner, writer):
+        under_load(receiver, writer)
+        killed = broker if victim == "broker" else runner
+        killed.kill()
+        killed.start()
+        under_load(receiver, writer)
+        check_all(receiver, writer)

@@ -20,6 +20,7 @@ from fastapi import APIRouter
 from headrace.edges.settings import EdgeSettings
 from headrace.gateway.app import create_app
 from headrace.gateway.connections import connections
+from headrace.gateway.edge_publisher import EdgePublisher
 from headrace.gateway.registry.registry import Registry
 from headrace.gateway.server import WEB_SOCKETS
 from headrace.gateway.settings import GatewaySettings
@@ -44,10 +45,13 @@ class Serving:
         edge: EdgeSettings | None = None,
         **limits: Any,
     ) -> None:
-        """With webhooks, if there are settings of an edge."""
+        """With webhooks and an overload policy, if there are settings of an edge."""
         self.settings = GatewaySettings(**limits)
         self.cluster = Cluster(bootstrap, timeout_s=15)
         self.webhooks = Reception(self.cluster, edge) if edge else None
+        self.edge = None
+        if edge is not None and edge.overload != "block":
+            self.edge = EdgePublisher(self.cluster.client_config(), edge, self.settings)
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self.app = create_app(
@@ -57,6 +61,7 @@ class Serving:
             registry=registry,
             routers=routers,
             webhooks=self.webhooks,
+            edge=self.edge,
         )
         config = uvicorn.Config(
             self.app,
@@ -90,6 +95,8 @@ class Serving:
         self._socket.close()
         if self.webhooks is not None:
             self.webhooks.close()
+        if self.edge is not None:
+            self.edge.close()
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
         return self.client.get(path, params=parameters or None)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
 from headrace.webhooks.errors import BadWebhook
@@ -86,3 +90,9 @@ def test_number_of_secrets_is_bounded() -> None:
         held = rotated(held, str(number), now_ms=0, overlap_ms=HOUR_MS)
     assert len(held) == SECRETS_MAX
     assert held[0].text == "19"
+
+
+@given(st.one_of(st.text(), st.builds(str.__add__, st.just("whsec_"), st.text())))
+def test_any_text_is_a_secret_or_an_error(text: str) -> None:
+    with contextlib.suppress(BadWebhook):
+        assert standard_key(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct
 
@@ -26,6 +27,9 @@ FIELDS_MAX = 10
 TEMPLATE_CHARS_MAX = 20_000
 
 RETRY_FOR_MS = 6 * 3_600_000
+
+ValueFormat = Literal["json", "registry"]
+"""Of the records: JSON, or Avro, JSON or Protobuf with the id of a schema."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _PATH = re.compile(r"[^.\s]+(\.[^.\s]+)*")
@@ -59,6 +63,7 @@ class Alert(Struct, frozen=True, kw_only=True, omit_defaults=True):
     resolve_when: str = ""
     per: tuple[str, ...] = ()
     """fields whose values are the key; empty: all records have one key"""
+    value_format: ValueFormat = "json"
     rule: Rule = Rule()
     group_by: tuple[str, ...] = ()
     notify: NotifyRule = NotifyRule()

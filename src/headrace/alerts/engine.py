@@ -103,7 +103,11 @@ class AlertEngine:
         """A record of the topic, which this alert may have had already: others have positions of their own."""
         if read.offset >= (self.position(read.partition) or 0):
             place = f"{read.topic}-{read.partition}@{read.offset}"
-            self.on_record(read.value, read.at_ms, now_ms, place)
+            if read.problem:
+                self.book.counts.records += 1
+                self._reject(HistoryKind.UNREADABLE, f"{place}: {read.problem}"[:500], now_ms)
+            else:
+                self.on_record(read.value, read.at_ms, now_ms, place)
             self.move(read.partition, read.offset + 1)
 
     def on_record(self, value: bytes | None, at_ms: int, now_ms: int, place: str) -> None:

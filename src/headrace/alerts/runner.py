@@ -7,6 +7,8 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from headrace.alerts.catalog import Acknowledgement, Alerts, RunnerStatus
 from headrace.alerts.definition import Alert
 from headrace.alerts.delivery import Delivery
@@ -23,6 +25,7 @@ from headrace.conditions import BadCondition
 from headrace.events.errors import EventsError, StoreUnavailable
 from headrace.kafka.cluster import Cluster, Partition
 from headrace.kafka.errors import RequestFailed
+from headrace.registered.errors import BadRecord, RegistryUnavailable
 
 READ_COUNT, READ_S = 2_000, 0.1
 """Records of one step, and how long it waits for them: messages and timers wait as long."""
@@ -56,13 +59,16 @@ class AlertsRun:
         *,
         is_stopping: Callable[[], bool],
         on_ready: Callable[[int], None] = lambda _count: None,
+        to_json: Callable[[bytes], bytes] | None = None,
         clock: Clock | None = None,
         pause_s_min: float = PAUSE_S_MIN,
     ) -> None:
+        """`to_json` reads values with the id of a registered schema; BadRecord, RegistryUnavailable."""
         self._alerts = alerts
         self._cluster = cluster
         self._is_stopping = is_stopping
         self._on_ready = on_ready
+        self._to_json = to_json
         self._clock = clock or SystemClock()
         self._delivery = Delivery(alerts.vapid_keys())
         self._lanes = Lanes(
@@ -156,10 +162,26 @@ class AlertsRun:
         for engine in self._desk.engines.values():
             engines.setdefault(engine.alert.topic, []).append(engine)
         for number, read in enumerate(reads):
-            for engine in engines.get(read.topic, ()):
-                engine.on_read(read, now_ms)
+            found = engines.get(read.topic, ())
+            is_registered = any(each.alert.value_format == "registry" for each in found)
+            decoded = self._decoded(read) if is_registered else read
+            for engine in found:
+                engine.on_read(decoded if engine.alert.value_format == "registry" else read, now_ms)
             if number % CHECK_COUNT == 0 and self._desk.is_full:
                 self._commit(now_ms)
+
+    def _decoded(self, read: Read) -> Read:
+        """With JSON as its value."""
+        if read.value is None:
+            return read
+        try:
+            if self._to_json is None:
+                raise BadRecord("this process has no schema registry")
+            return replace(read, value=self._to_json(read.value))
+        except BadRecord as error:
+            return replace(read, problem=str(error))
+        except RegistryUnavailable as error:
+            raise StoreUnavailable(error.message, hint=error.hint) from error
 
     def _pass_time(self, streams: Streams, now_ms: int) -> bool:
         """Whether some keys are still due."""

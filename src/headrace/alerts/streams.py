@@ -42,6 +42,8 @@ class Read(Struct, frozen=True):
     offset: int
     at_ms: int
     value: bytes | None
+    problem: str = ""
+    """why the value can't be read"""
 
 
 class Corrected(Struct, frozen=True, kw_only=True):

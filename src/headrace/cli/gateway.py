@@ -9,6 +9,7 @@ import typer
 
 from headrace.cli.arguments import parse_pairs
 from headrace.cli.command import Bootstrap, command_app, connect
+from headrace.cli.edge.options import Overload
 from headrace.cli.output import note
 from headrace.errors import HeadraceError
 from headrace.kafka.settings import parse_address
@@ -35,11 +36,12 @@ def gateway(
             help="Pages that may use the gateway: https://shop.example; repeatable.",
         ),
     ] = None,
+    overload: Overload = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
             "--data-dir",
-            help="Folder of webhooks and their buffer. Default: [edge] data_dir in headrace.toml, else data.",
+            help="Folder of webhooks and buffers. Default: [edge] data_dir in headrace.toml, else data.",
         ),
     ] = None,
     set_: Annotated[
@@ -80,7 +82,7 @@ def gateway(
     serve(
         connect(bootstrap),
         settings,
-        edge=edge_settings(data_dir=data_dir),
+        edge=edge_settings(overload=overload, data_dir=data_dir),
         on_ready=lambda url: print(f"headrace gateway ready at {url}", flush=True),
         on_problem=note,
     )

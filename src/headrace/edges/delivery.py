@@ -56,6 +56,11 @@ _ABOUT_THE_EVENT = frozenset(
 )
 """The broker rejects this event or its topic, now and later. After any other error it is sent again."""
 
+_TOO_LARGE = KafkaError(
+    KafkaError.MSG_SIZE_TOO_LARGE, "Message size too large: more than twice `in_flight_bytes_max`"
+)
+"""The client would wait for room for it without end."""
+
 _LOG = logging.getLogger("headrace.edges.kafka")
 _LOG.addHandler(logging.NullHandler())
 
@@ -87,8 +92,9 @@ class Delivery:
     ) -> None:
         self._queue = queue
         # The client rejects what exceeds its own bound, which counts bytes of records only.
-        own = {"queue.buffering.max.kbytes": max(in_flight_bytes_max // 512, 1024)}
-        self._config = {**client_config, **_CONFIG, **own}
+        client_kbytes_max = max(in_flight_bytes_max // 512, 1024)
+        self._config = {**client_config, **_CONFIG, "queue.buffering.max.kbytes": client_kbytes_max}
+        self._event_bytes_max = client_kbytes_max * 1024
         self._counters = counters
         self._in_flight_bytes_max = in_flight_bytes_max
         self._on_problem = on_problem
@@ -147,6 +153,9 @@ class Delivery:
 
     def _produce(self, number: int, entry: Entry) -> None:
         event = entry.event
+        if len(event.value or b"") + len(event.key or b"") > self._event_bytes_max:
+            self._report(number, _TOO_LARGE, None)
+            return
         while not self._is_broken:
             try:
                 self._producer.produce(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -12,6 +13,13 @@ Headers = tuple[tuple[str, bytes | None], ...]
 OVERHEAD_BYTES = 500
 """Memory of an event besides its bytes, rounded up: 430 to 460 were measured for the objects of Python. The client
 copies what is in flight, so events of 1,000 bytes take a fifth more than is counted."""
+
+
+RECEIVED_HEADER = "edge.received"
+"""Of an event that sums up others: how many. Each other event stands for itself."""
+
+DROPPED_HEADER = "edge.dropped"
+"""How many events were lost before this one, because the edge or its kernel had no room for them."""
 
 
 class Event(Struct, frozen=True, kw_only=True, gc=False):
@@ -29,6 +37,18 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
         for name, value in self.headers:
             size += len(name) + len(value or b"")
         return size
+
+    @property
+    def stands_for(self) -> int:
+        """How many events are lost with it: itself, or those that it sums up, and those that it reports as lost."""
+        received, dropped = 1, 0
+        for name, value in self.headers:
+            with contextlib.suppress(ValueError):
+                if name == RECEIVED_HEADER:
+                    received = int(value or b"")
+                elif name == DROPPED_HEADER:
+                    dropped += int(value or b"")
+        return received + dropped
 
 
 class Fate(StrEnum):

@@ -65,15 +65,18 @@ class Intake:
         files: FileSystem | None = None,
         on_problem: Callable[[str], None] = lambda _text: None,
         on_left: Callable[[Event], None] | None = None,
+        marks_drops: bool = True,
     ) -> None:
         """`name` is that of the edge, and of its buffer on disk. `on_problem` gets texts for people. `on_left` gets
-        each event that an earlier run has left in the buffer, with its time, before any is delivered."""
+        each event that an earlier run has left in the buffer, with its time, before any is delivered. `marks_drops`:
+        an event has the header `edge.dropped` if the policy dropped events of its topic before it; not for edges that
+        report their losses themselves, or whose senders send again."""
         check_topic_name(name)
         self._clock = clock or SystemClock()
         self._counters = Counters()
         self._on_problem = on_problem
         self._problem = ""
-        self._queue = self._make_queue(settings, name, files or DiskFileSystem())
+        self._queue = self._make_queue(settings, name, files or DiskFileSystem(), marks_drops=marks_drops)
         if on_left is not None and isinstance(self._queue, Spool):
             for entry in self._queue.left():
                 on_left(replace(entry.event, timestamp_ms=entry.timestamp_ms))
@@ -87,13 +90,16 @@ class Intake:
         self.stop_s = settings.stop_s
         self._is_closed = False
 
-    def _make_queue(self, settings: EdgeSettings, name: str, files: FileSystem) -> WaitingEvents | Spool:
+    def _make_queue(
+        self, settings: EdgeSettings, name: str, files: FileSystem, *, marks_drops: bool
+    ) -> WaitingEvents | Spool:
         if settings.overload != "buffer":
             return WaitingEvents(
                 settings.overload,
                 bytes_max=settings.memory_bytes_max,
                 on_taken=self._counters.add_received,
                 on_dropped=self._drop,
+                marks_drops=marks_drops,
             )
         folder = Path(settings.data_dir) / "edges" / name
         spool = Spool(

@@ -143,7 +143,8 @@ class Spool:
             place = entries[-1].place + 1
 
     def take(self, bytes_max: int, timeout_s: float) -> list[Entry]:
-        """The next events, at least one and then about `bytes_max`; empty if none arrives in time."""
+        """The next events, at least one and then about `bytes_max` of memory, up to the end of a batch; empty if none
+        arrives in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._next < self._log.end_offset, timeout_s):
                 return []
@@ -154,14 +155,18 @@ class Spool:
 
     def _read(self, place: int, bytes_max: int, end_offset: int) -> list[Entry]:
         batches = self._log.reader.read(place, bytes_max=bytes_max, end_offset=end_offset, at_least_one=True)
-        return [
-            _as_entry(record)
-            for position, header in iterate_headers(batches)
-            for record in iterate_records(
-                memoryview(batches)[position : position + header.size_bytes], bytes_max=EVENT_BYTES_MAX
-            )
-            if record.offset >= place
-        ]
+        entries: list[Entry] = []
+        memory_bytes = 0
+        for position, header in iterate_headers(batches):
+            batch = memoryview(batches)[position : position + header.size_bytes]
+            for record in iterate_records(batch, bytes_max=EVENT_BYTES_MAX):
+                if record.offset >= place:
+                    entries.append(_as_entry(record))
+                    memory_bytes += entries[-1].memory_bytes
+            # Small events take many times their bytes on disk.
+            if entries and memory_bytes >= bytes_max:
+                break
+        return entries
 
     def settled(self, place: int) -> None:
         """The broker has reported on all events before `place`."""

@@ -40,8 +40,9 @@ class ProducedAnswer(BaseModel):
     offsets: list[WrittenAnswer] = Field(description="one for each record, in the order of the request")
     key_schema_id: int | None = None
     value_schema_id: int | None = None
-    position: str = Field(
-        description="after these records: for `at_least` of a view, or to read on from here"
+    position: str | None = Field(
+        description="after these records: for `at_least` of a view, or to read on from here; null if the overload "
+        "policy is not `block`"
     )
 
 

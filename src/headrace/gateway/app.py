@@ -16,6 +16,7 @@ from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
 from headrace.gateway.answers import error, error_response, media_type_of
 from headrace.gateway.bodies import Bodies
+from headrace.gateway.edge_publisher import EdgePublisher
 from headrace.gateway.errors import BadRequest, MethodNotAllowed, NoSuchPath
 from headrace.gateway.feeds import Feeds
 from headrace.gateway.log_reader import LogReader
@@ -57,9 +58,11 @@ def create_app(
     registry: Registry | None = None,
     routers: Sequence[APIRouter] = (),
     webhooks: Reception | None = None,
+    edge: EdgePublisher | None = None,
 ) -> FastAPI:
     """`hosts` are the names in the header Host that are served; all by default. `registry` has the schemas of records
-    that are written with one. `routers` are further parts."""
+    that are written with one. `routers` are further parts. `edge` writes records by another overload policy than
+    `block`."""
     topics = Topics(cluster, metadata_ms=settings.metadata_ms)
     publisher = Publisher(cluster.client_config(), settings)
     starts = Starts(topics, SystemClock(), resume_overlap_ms=settings.resume_overlap_ms)
@@ -91,7 +94,7 @@ def create_app(
     add_docs_page(app)
     write = produce_router(
         topics,
-        publisher,
+        edge or publisher,
         bodies,
         requests,
         records_max=settings.records_max,
@@ -103,7 +106,8 @@ def create_app(
         app.include_router(router, dependencies=[Depends(only_known_parameters)])
     app.include_router(stream_router(Streams(topics, starts, log, feeds, settings, subscribers)))
     if webhooks is not None:
-        app.include_router(webhook_router(webhooks, bodies, requests, settings))
+        collectors = [] if edge is None else [edge.collector]
+        app.include_router(webhook_router(webhooks, bodies, requests, settings, collectors=collectors))
     app.include_router(queue_router(Workers(topics, queues, bodies, settings, requests)))
     for router in routers:
         app.include_router(router)

@@ -1,6 +1,6 @@
 """Routes that write: the paths of Confluent's REST proxy v2, which also take NDJSON, plain JSON and CloudEvents.
 
-The status is 2xx only if the broker has acknowledged every record.
+The status is 200 only if the broker has acknowledged every record, and 202 if they are in the buffer on disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from fastapi import APIRouter, Path, Request, Response
 from headrace.gateway import cloud_events, formats, schema_formats
 from headrace.gateway.answers import REST_JSON, ProducedAnswer, as_json, error, media_type_of
 from headrace.gateway.bodies import Bodies
-from headrace.gateway.errors import BadBody, BadRequest, BrokerFailed, BrokerUnavailable, GatewayError
+from headrace.gateway.edge_publisher import EdgePublisher
+from headrace.gateway.errors import (
+    BadBody,
+    BadRequest,
+    BrokerFailed,
+    BrokerUnavailable,
+    GatewayError,
+    TooManyRecords,
+)
 from headrace.gateway.formats import KeyRule
 from headrace.gateway.publisher import DO_NOT_RETRY, Outcome, Publisher, Written
 from headrace.gateway.records import NewRecord
@@ -112,7 +120,7 @@ PARAMETERS = ("key", "key_field")
 
 def produce_router(
     topics: Topics,
-    publisher: Publisher,
+    publisher: Publisher | EdgePublisher,
     bodies: Bodies,
     requests: Slots,
     *,
@@ -124,7 +132,15 @@ def produce_router(
     body = _body(with_schemas=with_schemas is not None)
     options: dict[str, Any] = {
         "response_model": None,
-        "responses": {200: {"model": ProducedAnswer, "content": {REST_JSON: {}}}, **ERRORS},
+        "responses": {
+            200: {"model": ProducedAnswer, "content": {REST_JSON: {}}},
+            202: {
+                "model": ProducedAnswer,
+                "content": {REST_JSON: {}},
+                "description": "The records are in the buffer on disk",
+            },
+            **ERRORS,
+        },
     }
 
     async def write(topic: str, partition: int | None, request: Request) -> Response:
@@ -211,8 +227,9 @@ def _answer(topic: str, outcome: Outcome, encoded: Encoded, media_type: str) -> 
     }
     failed = [each for each in written if each.error_code is not None]
     if not failed:
-        return as_json({**answer, "position": _after(topic, written)}, media_type=media_type)
-    kind: type[GatewayError] = BrokerUnavailable
+        status = 202 if outcome.is_buffered else 200
+        return as_json({**answer, "position": _after(topic, written)}, status=status, media_type=media_type)
+    kind: type[GatewayError] = TooManyRecords if outcome.is_overloaded else BrokerUnavailable
     if any(each.error_code == DO_NOT_RETRY for each in failed):
         kind = BadBody if outcome.is_rejected else BrokerFailed
     error = {
@@ -226,11 +243,12 @@ def _answer(topic: str, outcome: Outcome, encoded: Encoded, media_type: str) -> 
     return response
 
 
-def _after(topic: str, written: Sequence[Written]) -> str:
+def _after(topic: str, written: Sequence[Written]) -> str | None:
+    """None if the offsets are unknown."""
     ends: dict[int, int] = {}
     for each in written:
-        assert each.partition is not None
-        assert each.offset is not None
+        if each.partition is None or each.offset is None:
+            return None
         if each.offset >= ends.get(each.partition, 0):
             ends[each.partition] = each.offset + 1
     return Position({topic: ends}).token()

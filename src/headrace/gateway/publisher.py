@@ -37,11 +37,18 @@ class Outcome(Struct, frozen=True):
     written: list[Written]
     failures: frozenset[int]
     """Kafka's codes of the records that were not written."""
+    is_buffered: bool = False
+    """They are on disk, and will be written."""
 
     @property
     def is_rejected(self) -> bool:
         """Whether the request has to be changed, because the broker will never take these records."""
         return not self.failures.isdisjoint(_REJECTED)
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether there was only no room for them."""
+        return self.failures == {KafkaError._QUEUE_FULL}
 
 
 _REJECTED = frozenset(

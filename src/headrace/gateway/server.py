@@ -18,6 +18,7 @@ from headrace.gateway.app import create_app
 from headrace.gateway.catalog.routes import catalog_router
 from headrace.gateway.catalog.source import CatalogSource
 from headrace.gateway.connections import WebSocketConnection, connections
+from headrace.gateway.edge_publisher import EdgePublisher
 from headrace.gateway.registry.registry import Registry
 from headrace.gateway.registry.routes import create_router
 from headrace.gateway.settings import GatewaySettings
@@ -41,8 +42,8 @@ def serve(
     on_ready: Callable[[str], None] = print,
     on_problem: Callable[[str], None] = lambda _text: None,
 ) -> None:
-    """Until Ctrl-C or SIGTERM. There is no authentication. `edge` has the folder of webhooks, and what they do when
-    the broker is overloaded. `on_problem` gets texts for people."""
+    """Until Ctrl-C or SIGTERM. There is no authentication. `edge` has the folder of webhooks, and what happens
+    to them and to records when the broker is overloaded. `on_problem` gets texts for people."""
     with contextlib.ExitStack() as opened:
 
         def application(hosts: frozenset[str] | None) -> FastAPI:
@@ -50,9 +51,16 @@ def serve(
             routers = [catalog_router(CatalogSource(cluster, registry, SystemClock()))]
             if registry is not None:
                 routers.append(create_router(registry))
-            webhooks = opened.enter_context(_webhooks(cluster, settings, edge or EdgeSettings(), on_problem))
+            of_edge = edge or EdgeSettings()
+            webhooks = opened.enter_context(_webhooks(cluster, settings, of_edge, on_problem))
             app = create_app(
-                cluster, settings, hosts=hosts, registry=registry, routers=routers, webhooks=webhooks
+                cluster,
+                settings,
+                hosts=hosts,
+                registry=registry,
+                routers=routers,
+                webhooks=webhooks,
+                edge=opened.enter_context(_edge(cluster, settings, of_edge, on_problem)),
             )
             _collect_garbage_rarely()
             return app
@@ -92,6 +100,20 @@ def _webhooks(
         yield reception
     finally:
         reception.close()
+
+
+@contextlib.contextmanager
+def _edge(
+    cluster: Cluster, settings: GatewaySettings, edge: EdgeSettings, on_problem: Callable[[str], None]
+) -> Iterator[EdgePublisher | None]:
+    if edge.overload == "block":
+        yield None
+        return
+    publisher = EdgePublisher(cluster.client_config(), edge, settings, on_problem=on_problem)
+    try:
+        yield publisher
+    finally:
+        publisher.close()
 
 
 def _collect_garbage_rarely() -> None:

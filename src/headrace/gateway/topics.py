@@ -15,6 +15,9 @@ from headrace.kafka.cluster import Cluster
 from headrace.kafka.errors import RequestFailed, no_such_topic
 from headrace.topic_names import check_topic_name
 
+STALE_WAIT_S = 0.5
+"""How long a request waits for the broker before it uses what was known before."""
+
 THREADS_MAX = 8
 """That wait for admin requests at the same time."""
 
@@ -40,16 +43,21 @@ class Topics:
 
     async def metadata(self) -> Any:
         """As confluent-kafka has it, at most `metadata_ms` old while the broker responds."""
-        if self._known is None or time.monotonic() - self._known.at_s > self._metadata_s:
+        if self._known is None:
             await self.refresh()
+        elif time.monotonic() - self._known.at_s > self._metadata_s:
+            await asyncio.wait({self._begin_refresh()}, timeout=STALE_WAIT_S)
         assert self._known is not None
         return self._known.metadata
 
     async def refresh(self) -> None:
         """One request for all that wait. If it fails, what is known remains."""
+        await asyncio.shield(self._begin_refresh())
+
+    def _begin_refresh(self) -> asyncio.Task[None]:
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh())
-        await asyncio.shield(self._refreshing)
+        return self._refreshing
 
     async def _refresh(self) -> None:
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 
 from headrace.gateway.answers import as_json, error, retry_after
 from headrace.gateway.bodies import Bodies
@@ -39,11 +41,18 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 def webhook_router(
-    reception: Reception, bodies: Bodies, requests: Slots, settings: GatewaySettings
+    reception: Reception,
+    bodies: Bodies,
+    requests: Slots,
+    settings: GatewaySettings,
+    *,
+    collectors: Sequence[Collector] = (),
 ) -> APIRouter:
+    """`collectors` are for further metrics."""
     router = APIRouter(tags=["webhooks"])
     registry = CollectorRegistry()
-    registry.register(WebhookCollector(reception.counters))
+    for each in (WebhookCollector(reception.counters), *collectors):
+        registry.register(each)
 
     @router.post(
         "/webhooks/{name}",
@@ -64,7 +73,7 @@ def webhook_router(
 
     @router.get(
         "/metrics",
-        summary="Metrics of webhooks, for Prometheus",
+        summary="Metrics of webhooks and of the buffer, for Prometheus",
         response_class=PlainTextResponse,
         response_model=None,
     )

@@ -1,7 +1,8 @@
 """Loss on the way to the log, as the headers of a record report it. Edges and feeds write these headers.
 
-A record stands for one event, or for as many as `edge.received` has: the summary of a listener stands for all packets
-of its window, and the metrics beside it for none. The other headers count events that are missing before the record.
+A record stands for one event, or for as many as `edge.received` has: a metric of a StatsD listener stands for all
+packets of its window, so that the share is right for one metric, too. The other headers count events that are missing
+before the record.
 """
 
 from __future__ import annotations

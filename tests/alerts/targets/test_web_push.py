@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from typing import Any
 
@@ -10,6 +11,8 @@ import http_ece
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
 from py_vapid import Vapid02
 
 from headrace.alerts.definition import Target
@@ -104,3 +107,39 @@ def test_web_push_without_keys_names_the_command_that_makes_them() -> None:
         WebPushSender(Browser("https://push.example/1").target, None)
     assert "headrace alert keys" in failed.value.hint
     assert host_of(Browser("https://push.example/secret").target) == "push.example"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(), children, max_size=3),
+)
+SUBSCRIPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "endpoint": st.sampled_from(["https://push.example/1", "https://[", "//x"]) | JSON,
+        "keys": st.fixed_dictionaries({}, optional={"p256dh": JSON, "auth": JSON}) | JSON,
+    },
+)
+
+
+@given(st.one_of(st.text(), SUBSCRIPTIONS.map(json.dumps), JSON.map(json.dumps)))
+def test_any_text_is_a_subscription_or_an_error(text: str) -> None:
+    target = Target(id="t", address="webpush://subscription", subscription=text)
+    with contextlib.suppress(BadAlert):
+        WebPushSender(target, KEYS)
+
+
+@pytest.mark.parametrize(
+    ("which", "wrong"),
+    [
+        *(("p256dh", wrong) for wrong in ("AAAA", "", "$$$", "B" + "A" * 86)),
+        *(("auth", wrong) for wrong in ("", "$$$")),
+    ],
+)
+def test_key_of_a_subscription_that_can_not_encrypt_is_an_error(which: str, wrong: str) -> None:
+    subscription = json.loads(Browser("https://push.example/1").target.subscription)
+    subscription["keys"][which] = wrong
+    target = Target(id="t", address="webpush://subscription", subscription=json.dumps(subscription))
+    with pytest.raises(BadAlert) as failed:
+        WebPushSender(target, KEYS)
+    assert failed.value.hint

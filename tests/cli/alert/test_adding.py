@@ -33,7 +33,18 @@ def test_definition_has_every_option(headrace: Headrace, numbers: str, tmp_path:
             *folder,
         ),
         *("--for", "2m", "--at-least", "5", "--within", "1m", "--resolve-when", "level = 'OK'"),
-        *("--resolve-after", "5m", "--group-by", "team", "--group-wait", "30s", "--cool-down", "30m"),
+        *(
+            "--value-format",
+            "registry",
+            "--resolve-after",
+            "5m",
+            "--group-by",
+            "team",
+            "--group-wait",
+            "30s",
+            "--cool-down",
+            "30m",
+        ),
         *(
             "--repeat",
             "4h",
@@ -60,6 +71,7 @@ def test_definition_has_every_option(headrace: Headrace, numbers: str, tmp_path:
     assert (alert.notify.cool_down_ms, alert.notify.repeat_ms) == (1_800_000, 14_400_000)
     assert alert.templates.html == "<p>{{ key.service }}</p>"
     assert alert.start == {"0": 10, "1": 0}
+    assert alert.value_format == "registry"
     assert json.loads(out)["to"] == ["https://ops.example/hook"]
 
 

@@ -77,6 +77,20 @@ def test_webhook_is_added_delivers_and_is_removed(
     assert "headrace-webhook-big" not in headrace("group", "list").out
 
 
+@pytest.mark.parametrize("option", ["--topic", "--queue"])
+def test_webhook_without_a_name_has_that_of_what_it_sends(
+    out: Out, headrace: Headrace, topic: str, option: str
+) -> None:
+    named = f"_Big.{topic}"
+    headrace("topic", "create", named)
+    added = json.loads(
+        out("add", option, named, "--to", "https://shop.example/", "--filter", "amount > 100", as_json=True)
+    )
+    assert (added["name"], added["source"]) == (f"big.{topic}", named)
+    assert "already" in out("add", option, named, "--to", "https://shop.example/", code=1)
+    assert "--topic" in headrace("webhook", "out", "add", "--to", "https://shop.example/", code=2).err
+
+
 def test_generated_secret_is_shown_once_and_rotated(out: Out, receiver: Receiver, topic: str) -> None:
     where = ["--topic", topic, "--to", receiver.url(), "--allow-inside", "--header", "X-Key=s3cret"]
     secret = json.loads(out("add", "t", *where, as_json=True))["secret"]

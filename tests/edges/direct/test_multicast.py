@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.edges.direct.multicast import MulticastSink, MulticastSource, check_interface, parse_group
 from headrace.edges.errors import BadEdge
@@ -121,3 +124,11 @@ def test_message_beyond_the_largest_datagram_is_an_error() -> None:
         pytest.raises(BadEdge, match="can't send"),
     ):
         sink.send((b"." * 70_000,))
+
+
+@given(st.one_of(st.text(), st.from_regex(r"2[0-9]{2}\.[0-9]{1,3}\.0\.1:[0-9]{1,6}", fullmatch=True)))
+def test_any_text_is_a_group_or_an_error(text: str) -> None:
+    with contextlib.suppress(HeadraceError):
+        host, port = parse_group(text)
+        assert ipaddress.IPv4Address(host).is_multicast
+        assert 0 < port < 65_536

@@ -26,5 +26,6 @@ def test_number_of_a_record_is_its_offset_and_nothing_of_it_is_lost(bootstrap: s
 def test_frames_of_a_plain_message_are_key_headers_and_value() -> None:
     one = plain_event("t", (b"value",))
     assert (one.key, one.value, one.headers) == (None, b"value", ())
+    assert plain_event("t", (b"value",), dropped=3).headers == (("edge.dropped", b"3"),)
     more = plain_event("t", (b"key", b"C", b"", b"value"))
     assert (more.key, more.value, more.headers) == (b"key", b"value", (("frame.1", b"C"), ("frame.2", b"")))

@@ -206,6 +206,29 @@ def test_plain_messages_are_events_without_numbers(bootstrap: str, topic: str) -
     assert carried_in(bootstrap, topic) == [None] * 3
 
 
+def test_plain_messages_that_the_kernel_drops_are_in_the_data(bootstrap: str, topic: str) -> None:
+    """Twice as many as the kernel holds are sent before anybody reads."""
+    group, sent = free_group(), 1_200
+    settings = ReceiverSettings(name="quotes", topic=topic, loss_topic=f"{topic}.loss", interval_ms=3_600_000)
+    with (
+        contextlib.closing(MulticastSource([group], LOOPBACK)) as source,
+        contextlib.closing(MulticastSink([group], LOOPBACK, ttl=1, datagram_bytes=1_400)) as sink,
+        Intake(Cluster(bootstrap, timeout_s=30).client_config(), EdgeSettings(stop_s=60), name="e") as intake,
+    ):
+        receiver = Receiver(settings, intake, source, is_plain=True)
+        for _ in range(sent):
+            assert sink.send((b"." * 50_000,))
+        while receiver.step(0.1):
+            pass
+        assert sink.send((b"last",))
+        receiver.run(lambda: True)
+        intake.close()
+    messages = [*read_committed(Cluster(bootstrap, timeout_s=30), topic)]
+    dropped = sum(int(dict(each.headers() or ()).get("edge.dropped") or b"0") for each in messages)
+    assert 0 < dropped == receiver.tally.kernel
+    assert len(messages) + dropped == sent + 1
+
+
 # --- recovery from the log ---
 
 

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.edges.direct.urls import check_bind, check_connect
 from headrace.errors import HeadraceError
@@ -27,3 +31,9 @@ def test_what_is_no_address_is_an_error_with_the_remedy(url: str) -> None:
     with pytest.raises(HeadraceError) as error:
         check_connect(url)
     assert error.value.hint
+
+
+@given(st.one_of(st.text(), st.builds(str.__add__, st.sampled_from(["tcp://", "ipc://"]), st.text())))
+def test_any_text_is_an_address_or_an_error(text: str) -> None:
+    with contextlib.suppress(HeadraceError):
+        assert check_connect(text) == text

@@ -46,6 +46,10 @@ def test_each_type_has_its_fields_and_the_loss_of_its_window() -> None:
     }
 
 
+def test_loss_is_in_headers_too_for_windows_over_the_topic() -> None:
+    assert LOSS.headers == (("edge.received", b"90"), ("edge.dropped", b"10"))
+
+
 def test_listener_counts_what_it_lost() -> None:
     found = json.loads(listener_event("e", TIME, LOSS, metrics=80, series=2, garbage={"no value": 3}))
     expected = {

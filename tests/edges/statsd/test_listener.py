@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pyspark.sql import SparkSession
 
+from headrace import operators as op
 from headrace.edges.overload import Intake
 from headrace.edges.settings import EdgeSettings
 from headrace.edges.statsd.listener import StatsdListener
 from headrace.edges.statsd.settings import BOUNDS, StatsdSettings
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.committed import read_committed
+from headrace.pipeline import read_topic
 from headrace.testing.manual_clock import ManualClock
 from tests.edges.conftest import values_in, wait_until
 from tests.faults.broker_process import BrokerProcess
@@ -148,6 +151,32 @@ def test_datagrams_that_the_kernel_drops_are_in_the_events_of_the_window(
     assert counter["value"] == counter["received"] == own["received"]
     assert counter["received"] + counter["dropped"] == 500
     assert (listener.received, listener.dropped) == (counter["received"], counter["dropped"])
+
+
+def test_windows_over_the_topic_show_what_the_kernel_dropped(
+    intake: Intake, bootstrap: str, topic: str, spark: SparkSession
+) -> None:
+    udp = bound(socket.SOCK_DGRAM)
+    settings = StatsdSettings(name="edge", topic=topic, flush_ms=FLUSH_MS, receive_buffer_bytes=4096)
+    listener = StatsdListener(settings, intake, udp, clock=ManualClock())
+    Sender(udp.getsockname(), ("", 0)).datagram(*[b"a:1|c"] * 500)  # nobody reads yet
+    listener.run(lambda: True)
+    listener.close()
+    intake.close()
+
+    metrics = read_topic(
+        spark, topic, schema="name STRING, start TIMESTAMP", bounded=True, bootstrap=bootstrap
+    )
+    window = op.Tumbling(
+        "1 day",
+        by="name",
+        time="start",
+        aggregate={"complete": "completeness(*)"},
+        late=op.Correct(within="1 hour"),
+    )
+    found = {row.name: row.complete for row in metrics.transform(window).collect()}
+    assert 0 < listener.received < 500
+    assert found == {each: pytest.approx(listener.received / 500) for each in ("a", "edge")}
 
 
 def test_window_lasts_until_the_broker_is_back_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 
 import pytest
@@ -130,3 +131,10 @@ def test_networks_of_the_settings_are_allowed_besides() -> None:
 def test_wrong_network_is_an_error() -> None:
     with pytest.raises(BadWebhook, match="is not a network"):
         parse_networks(["10.1.0.1/16"])
+
+
+@given(st.one_of(st.text(), st.from_regex(r"[0-9a-f.:]{1,20}/[0-9]{1,3}", fullmatch=True)))
+def test_any_text_is_a_network_or_an_error(text: str) -> None:
+    with contextlib.suppress(BadWebhook):
+        (network,) = parse_networks([text])
+        assert parse_networks([str(network)]) == (network,)

@@ -68,10 +68,10 @@ def parse_mail_address(address: str) -> MailAddress:
     if tls not in _TLS:
         raise BadAlert(f"tls={tls} is unknown", hint=f"choose from {', '.join(_TLS)}")
     to = recipients_of(address)
-    if not 0 < len(to) <= RECIPIENTS_MAX:
-        raise BadAlert(
-            f"a mail address has {len(to)} recipients", hint=f"to=ann@example.com, at most {RECIPIENTS_MAX}"
-        )
+    if not to:
+        raise BadAlert(f"{redacted(address)} names no recipient", hint=_HINT)
+    if len(to) > RECIPIENTS_MAX:
+        raise BadAlert(f"a mail address has {len(to)} recipients", hint=f"at most {RECIPIENTS_MAX}")
     return MailAddress(
         host=parts.hostname,
         port=port or _PORTS[parts.scheme.lower()],

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 from py_vapid import Vapid02
 from pywebpush import WebPusher, WebPushException
 
@@ -29,6 +28,16 @@ LIVES_S = 86_400
 _HINT = "the file must have what `JSON.stringify(subscription)` gives in the browser"
 
 
+class _Keys(Struct):
+    p256dh: str
+    auth: str
+
+
+class _Subscription(Struct):
+    endpoint: str
+    keys: _Keys
+
+
 class WebPushSender(Sender):
     def __init__(self, target: Target, keys: VapidKeys | None) -> None:
         if keys is None:
@@ -38,11 +47,10 @@ class WebPushSender(Sender):
         self._keys = keys
         self._endpoint = endpoint_of(target)
         try:
-            self._pusher = WebPusher(json.loads(target.subscription))
-        except (WebPushException, ValueError, TypeError) as error:
-            raise BadAlert(f"the subscription is not valid: {error}", hint=_HINT) from error
-        if not self._pusher.receiver_key:
-            raise BadAlert("the subscription has no keys", hint=_HINT)
+            self._pusher = WebPusher(msgspec.to_builtins(_subscription(target)))
+            self._pusher.encode(b"wrong keys fail only here")
+        except (WebPushException, ValueError, IndexError) as error:
+            raise BadAlert(f"the keys of the subscription are not valid: {error}", hint=_HINT) from error
 
     def send(self, message: Message, content: Rendered) -> str:
         body = bytes(self._pusher.encode(_payload(message, content))["body"])
@@ -63,15 +71,21 @@ class WebPushSender(Sender):
 
 
 def endpoint_of(target: Target) -> str:
+    endpoint = _subscription(target).endpoint
     try:
-        found: Any = json.loads(target.subscription)
-        endpoint = str(found["endpoint"])
         place = urlsplit(endpoint)
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadAlert(f"the subscription has no endpoint: {error!r}", hint=_HINT) from error
+    except ValueError as error:
+        raise BadAlert(f"the endpoint of the subscription is not a URL: {error}", hint=_HINT) from error
     if place.scheme not in ("https", "http") or not place.hostname:
         raise BadAlert("the endpoint of the subscription is not a URL", hint=_HINT)
     return endpoint
+
+
+def _subscription(target: Target) -> _Subscription:
+    try:
+        return msgspec.json.decode(target.subscription.encode(errors="replace"), type=_Subscription)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadAlert(f"the subscription is not valid: {error}", hint=_HINT) from error
 
 
 def host_of(target: Target) -> str:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 from msgspec.structs import replace
 
 from headrace.alerts.catalog import new_id
-from headrace.alerts.definition import Alert, Target, Templates, check
+from headrace.alerts.definition import Alert, Target, Templates, ValueFormat, check
 from headrace.alerts.errors import BadAlert
 from headrace.alerts.key_state import Rule
 from headrace.alerts.message import sample
@@ -24,6 +24,7 @@ from headrace.cli.alert.shared import AlertDataDir, AlertName, alerts_of, shown
 from headrace.cli.command import Bootstrap, connect
 from headrace.cli.completion import complete_topics
 from headrace.cli.output import Format, note, show
+from headrace.cli.records.registered import require_schemas
 from headrace.clock import SystemClock
 from headrace.durations import parse_duration_ms
 from headrace.kafka.errors import UNKNOWN_TOPIC, RequestFailed
@@ -56,6 +57,10 @@ def add(
         str | None,
         typer.Option(metavar="FILE", help="Addresses, one on each line; - is the standard input."),
     ] = None,
+    value_format: Annotated[
+        ValueFormat,
+        typer.Option(help="registry: the records have the id of a schema, in Avro, JSON or Protobuf."),
+    ] = "json",
     for_: Annotated[
         str | None,
         typer.Option("--for", metavar="DURATION", help="Fire only after it held for so long: 2m."),
@@ -149,6 +154,7 @@ def add(
         when=when,
         resolve_when=resolve_when or "",
         per=tuple(per or ()),
+        value_format=value_format,
         rule=Rule(
             for_ms=_ms(for_) or 0,
             at_least=at_least,
@@ -171,6 +177,8 @@ def add(
         retry_for_ms=_ms(retry_for) or 0,
     )
     check(alert)
+    if value_format == "registry":
+        require_schemas()
     check_templates(alert.templates, sample(name, topic, "sample", alert.per, when, now_ms))
     alerts = alerts_of(data_dir)
     for target in alert.targets().values():

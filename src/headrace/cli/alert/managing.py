@@ -17,7 +17,7 @@ from headrace.alerts.state_log import read_state
 from headrace.alerts.targets.opening import open_sender, shown_address
 from headrace.cli.alert.results import ChangedAlert, ListedAlert, PushKeys, Tested
 from headrace.cli.alert.shared import AlertDataDir, AlertName, KeyMatchers, alerts_of, condition_text, shown
-from headrace.cli.command import Bootstrap, connect
+from headrace.cli.command import Bootstrap, RegistryAddress, connect
 from headrace.cli.output import Format, note, print_json, show, show_rows
 from headrace.cli.stopping import Stopping
 from headrace.clock import SystemClock
@@ -161,7 +161,7 @@ def keys(
     show(PushKeys(public_key=found.public, contact=found.contact), format, found.public)
 
 
-def run(data_dir: AlertDataDir = None, bootstrap: Bootstrap = None) -> None:
+def run(data_dir: AlertDataDir = None, registry: RegistryAddress = None, bootstrap: Bootstrap = None) -> None:
     """Run all alerts of the data folder until Ctrl-C. Alerts that are added or removed meanwhile count.
 
     \b
@@ -169,6 +169,7 @@ def run(data_dir: AlertDataDir = None, bootstrap: Bootstrap = None) -> None:
     headrace alert run --data-dir ./data --bootstrap 127.0.0.1:9092
     """
     from headrace.alerts.runner import AlertsRun
+    from headrace.cli.records.registered import has_schemas, registered_reader
 
     cluster = connect(bootstrap)
     with Stopping() as stopping:
@@ -177,6 +178,7 @@ def run(data_dir: AlertDataDir = None, bootstrap: Bootstrap = None) -> None:
             cluster,
             is_stopping=lambda: stopping.is_wanted,
             on_ready=lambda count: note(f"headrace alert ready, alerts: {count}"),
+            to_json=registered_reader(registry).to_json if has_schemas() else None,
         ).run()
     raise typer.Exit(stopping.exit_code)
 

@@ -23,6 +23,7 @@ class ShownAlert(Struct, frozen=True, kw_only=True):
     templates: Annotated[dict[str, str], "title, body and html; empty if they are the default"]
     added: str
     resolve_when: str = ""
+    value_format: str = "json"
 
 
 @result("alert list", shape=Shape.LIST)

@@ -53,6 +53,7 @@ def shown(alert: Alert) -> ShownAlert:
         },
         added=format_time(alert.created_ms),
         resolve_when=alert.resolve_when,
+        value_format=alert.value_format,
     )
 
 

@@ -118,7 +118,9 @@ def receive(options: Receiving, open_source: Callable[[], Source]) -> None:
         topics.append(dead_letter_topic(settings.topic))
     with (
         Stopping() as stopping,
-        open_intake(options.name, options.settings, options.bootstrap, *topics) as intake,
+        open_intake(
+            options.name, options.settings, options.bootstrap, *topics, marks_drops=options.is_plain
+        ) as intake,
         _recovery(options) as recovery,
         contextlib.closing(open_source()) as source,
     ):

@@ -22,12 +22,14 @@ def note_ready(kind: str, addresses: str, metrics_port: int | None) -> None:
 
 
 @contextlib.contextmanager
-def open_intake(edge: str, settings: EdgeSettings, bootstrap: str | None, *topics: str) -> Iterator[Intake]:
+def open_intake(
+    edge: str, settings: EdgeSettings, bootstrap: str | None, *topics: str, marks_drops: bool = True
+) -> Iterator[Intake]:
     """The intake of an edge for topics that exist, or will be created by their first event."""
     from headrace.edges.overload import Intake
 
     config = _config(settings, bootstrap, topics)
-    with Intake(config, settings, name=edge, on_problem=note) as intake:
+    with Intake(config, settings, name=edge, on_problem=note, marks_drops=marks_drops) as intake:
         yield intake
 
 

@@ -22,7 +22,7 @@ def decoded_writer(
     to_bytes: Writer, registry: str | None, *, value_format: ContentFormat, key_format: ContentFormat
 ) -> Writer:
     """Writes JSON instead of the contents in this format. Without a schema, it is written as it is, with a note."""
-    reader = _reader(registry)
+    reader = registered_reader(registry)
 
     def write(message: Message) -> bytes:
         value, key = message.value(), message.key()
@@ -37,7 +37,7 @@ def decoded_writer(
 
 def record_writer_of(registry: str | None, subject: str) -> Callable[[bytes], bytes]:
     """From lines of JSON to records of the latest schema of a subject. ValueError for a line that is not of it."""
-    _require_schemas()
+    require_schemas()
     from headrace.registered.serde import record_writer
 
     write = record_writer(RegistryClient(client_settings(None, registry).registry).version(subject))
@@ -67,17 +67,23 @@ class _WithContents:
         return getattr(self._message, name)
 
 
-def _reader(registry: str | None) -> RecordReader:
-    _require_schemas()
+def registered_reader(registry: str | None) -> RecordReader:
+    """Of the registry at this address, or of the one in the settings."""
+    require_schemas()
     from headrace.registered.serde import RecordReader
 
     return RecordReader(RegistryClient(client_settings(None, registry).registry))
 
 
-def _require_schemas() -> None:
+def has_schemas() -> bool:
+    """Whether the packages for schemas are installed."""
     import importlib.util
 
-    if importlib.util.find_spec("fastavro") is None:
+    return importlib.util.find_spec("fastavro") is not None
+
+
+def require_schemas() -> None:
+    if not has_schemas():
         raise HeadraceError(
             "schemas of a registry need more packages", hint="pip install 'headrace[schemas]'"
         )

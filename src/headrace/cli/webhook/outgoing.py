@@ -28,6 +28,7 @@ from headrace.cli.webhook.outgoing_targets import (
     catalog_of,
     delete_group,
     folder_of,
+    name_of_source,
     settings_of,
 )
 from headrace.cli.webhook.secret_input import SecretFile, SecretStdin, read_secret
@@ -51,8 +52,11 @@ def webhook_out() -> None:
 
 @app.command()
 def add(
-    name: Name,
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Where the requests go: https://…")],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="The webhook's name. Default: that of its topic or queue."),
+    ] = None,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Topic to send.")] = None,
     queue: Annotated[
         str | None,
@@ -100,7 +104,7 @@ def add(
     Without --secret-stdin or --secret-file a secret is generated and printed once.
 
     \b
-    headrace webhook out add big-orders --topic orders --to https://shop.example/hook --filter 'amount > 100'
+    headrace webhook out add --topic orders --to https://shop.example/hook --filter 'amount > 100'
     headrace webhook out add ledger --topic payments --to https://bank.example/in --ordered-by-key --secret-stdin
     """
     from headrace.durations import parse_duration_ms
@@ -114,6 +118,8 @@ def add(
         raise typer.BadParameter("choose now or earliest", param_hint="--from")
     if envelope not in ("none", "cloudevents"):
         raise typer.BadParameter("choose none or cloudevents", param_hint="--envelope")
+    if name is None:
+        name = name_of_source(topic, queue)
     check_name(name)
     given = read_secret(stdin=secret_stdin, file=secret_file)
     secret = given or generate_secret()

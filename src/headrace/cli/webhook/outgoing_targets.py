@@ -29,6 +29,14 @@ WebhookDataDir = Annotated[
 ]
 
 
+def name_of_source(topic: str | None, queue: str | None) -> str:
+    """The name of a webhook that has none: that of its topic or queue, in lower case."""
+    source = topic or queue
+    if source is None:
+        raise typer.BadParameter("choose the topic or the queue to send", param_hint="--topic, --queue")
+    return source.lower().lstrip("._-")
+
+
 def settings_of(data_dir: Path | None, **flags: str) -> OutgoingSettings:
     from headrace.webhooks.outgoing.settings import outgoing_settings
 

@@ -10,7 +10,7 @@ from confluent_kafka import Message
 from headrace.edges.direct.carried import without_feed
 from headrace.edges.direct.packet import NumberedEvent
 from headrace.edges.direct.transport import Frames
-from headrace.edges.event import Event, Headers
+from headrace.edges.event import DROPPED_HEADER, Event, Headers
 
 
 def numbered_event(message: Message) -> NumberedEvent:
@@ -31,8 +31,12 @@ def plain_frames(message: Message) -> Frames:
     return (value,) if key is None else (key, value)
 
 
-def plain_event(topic: str, frames: Sequence[bytes]) -> Event:
-    """The last frame is the value, the first of several the key; those between are headers."""
+def plain_event(topic: str, frames: Sequence[bytes], *, dropped: int = 0) -> Event:
+    """The last frame is the value, the first of several the key; those between are headers. `dropped` is how many
+    messages the kernel dropped before it."""
     key = frames[0] if len(frames) > 1 else None
-    between = tuple((f"frame.{number}", frame) for number, frame in enumerate(frames[1:-1], 1))
-    return Event(topic=topic, key=key, value=frames[-1], headers=between)
+    headers: list[tuple[str, bytes | None]] = []
+    headers += [(f"frame.{number}", frame) for number, frame in enumerate(frames[1:-1], 1)]
+    if dropped:
+        headers.append((DROPPED_HEADER, b"%d" % dropped))
+    return Event(topic=topic, key=key, value=frames[-1], headers=tuple(headers))

@@ -61,6 +61,7 @@ class Receiver:
         self._on_problem = on_problem
         self._problem = ""
         self.tally = Tally()
+        self._unmarked = 0
         self._feed = Feed(
             settings.bounds,
             self.tally,
@@ -100,7 +101,9 @@ class Receiver:
         if self._hand_over(wait_s):
             return True
         messages = self._source.receive(wait_s)
-        self.tally.kernel += self._source.dropped()
+        dropped = self._source.dropped()
+        self.tally.kernel += dropped
+        self._unmarked += dropped
         now_ms = self._clock.now_ms()
         self._writing = chain.from_iterable(self._batches(messages))
         if now_ms >= self._interval_end_ms:
@@ -153,7 +156,7 @@ class Receiver:
         self.tally.messages += len(messages)
         if self._is_plain:
             self.tally.received += len(messages)
-            yield [(plain_event(self._settings.topic, frames), None, 1) for frames in messages]
+            yield [self._plain(frames) for frames in messages]
             return
         now_ms = self._monotonic_ms()
         for frames in messages:
@@ -167,6 +170,11 @@ class Receiver:
             else:
                 yield from self._written(ready)
         yield from self._written(self._feed.expire(self._monotonic_ms()))
+
+    def _plain(self, frames: Frames) -> Offered:
+        """Without numbers, only the kernel says what is missing."""
+        dropped, self._unmarked = self._unmarked, 0
+        return plain_event(self._settings.topic, frames, dropped=dropped), None, 1
 
     def _written(self, ready: Iterable[tuple[Stream, Ready]]) -> Iterator[Sequence[Offered]]:
         for stream, each in ready:

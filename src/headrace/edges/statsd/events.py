@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.edges.event import DROPPED_HEADER, RECEIVED_HEADER, Headers
 from headrace.edges.statsd.series import Series, percentiles
 from headrace.edges.times import WindowTime, time_text
 
@@ -20,6 +21,11 @@ class Loss(Struct, frozen=True, kw_only=True):
     """packets"""
     dropped: int
     """packets that the kernel dropped, because they came faster than the listener could read"""
+
+    @property
+    def headers(self) -> Headers:
+        """The same for `completeness(*)`, which reads no values."""
+        return (RECEIVED_HEADER, b"%d" % self.received), (DROPPED_HEADER, b"%d" % self.dropped)
 
 
 class MetricEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):

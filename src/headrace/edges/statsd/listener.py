@@ -169,16 +169,17 @@ class StatsdListener:
     def _events(
         self, window: Window, time: WindowTime, loss: Loss, garbage: dict[str, int], letters: list[Event]
     ) -> Iterator[Event]:
-        topic, name = self._settings.topic, self._settings.name
+        topic, name, headers = self._settings.topic, self._settings.name, loss.headers
         for series in window.series():
             yield Event(
                 topic=topic,
                 key=series.name.encode(),
                 value=metric_event(series, time, loss),
+                headers=headers,
                 timestamp_ms=time.start_ms,
             )
         value = listener_event(name, time, loss, metrics=window.metrics, series=len(window), garbage=garbage)
-        yield Event(topic=topic, key=name.encode(), value=value, timestamp_ms=time.start_ms)
+        yield Event(topic=topic, key=name.encode(), value=value, headers=headers, timestamp_ms=time.start_ms)
         yield from letters
 
     def _hand_over(self) -> None:

@@ -66,6 +66,7 @@ class EventWriter:
                 clock=self._clock,
                 on_problem=self._on_problem,
                 on_left=self._add_left,
+                marks_drops=False,
             )
         return self._intake
 
