@@ -7,49 +7,49 @@ python -m examples.classics.production_line
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
+from examples.classics.stage import stage
 from headrace import operators as op
-from headrace.pipeline import session
 
 BEATS = [
     ("press", "10:00:00"),
-    ("press", "10:00:20"),
-    ("press", "10:01:30"),
     ("saw", "10:00:10"),
+    ("press", "10:00:20"),
     ("saw", "10:00:35"),
+    ("press", "10:01:30"),
+    ("saw", "10:30:00"),
 ]
 STEPS = [
     ("part-1", "10:00:00", "cut"),
+    ("part-2", "10:00:30", "cut"),
     ("part-1", "10:01:00", "test"),
     ("part-1", "10:02:00", "pack"),
-    ("part-2", "10:00:30", "cut"),
     ("part-2", "10:02:30", "pack"),
+    ("part-3", "11:30:00", "cut"),
 ]
 
 
-def timed(spark: SparkSession, rows: list[tuple[str, ...]], schema: str) -> DataFrame:
-    created = spark.createDataFrame(rows, schema)
-    return created.withColumn("at", F.to_timestamp(F.concat(F.lit("2026-03-01T"), "at", F.lit("Z"))))
-
-
 def main() -> None:
-    spark = session("production-line")
-    beats = timed(spark, BEATS, "machine STRING, at STRING")
-    silent = beats.transform(op.Absence(on="machine", within="30 seconds", time="at"))
-    for row in silent.orderBy("at").selectExpr("machine", "date_format(at, 'HH:mm:ss') AS at").collect():
-        print(f"{row.machine}: no heartbeat within 30 seconds of {row.at}")
+    with stage("production-line") as on:
+        on.send("beats", [{"machine": machine, "at": at} for machine, at in BEATS])
+        beats = on.read("beats", "machine STRING, at TIMESTAMP").select("machine", "at")
+        silent = beats.transform(op.Absence(on="machine", within="30 seconds"))
+        for row in on.run("silent", silent, ["machine", "at"]):
+            print(f"{row['machine']}: no heartbeat within 30 seconds of {row['at'][11:19]}")
 
-    steps = timed(spark, STEPS, "part STRING, at STRING, step STRING")
-    cut, test = op.RowPattern("cut", "step = 'cut'"), op.RowPattern("other", "step <> 'test'")
-    pack = op.RowPattern("pack", "step = 'pack'")
-    untested = (cut + test.times(0, None, reluctant=True) + pack).match(
-        partition_by="part", order_by="at", within="1 hour", measures={"after": "pack.at - cut.at"}
-    )
-    for row in steps.transform(untested).collect():
-        print(f"{row.part}: packed without a test, {row.after.total_seconds():.0f} s after it was cut")
-    spark.stop()
+        on.send("steps", [{"part": part, "at": at, "step": step} for part, at, step in STEPS])
+        steps = on.read("steps", "part STRING, at TIMESTAMP, step STRING")
+        cut, other = op.RowPattern("cut", "step = 'cut'"), op.RowPattern("other", "step <> 'test'")
+        pack = op.RowPattern("pack", "step = 'pack'")
+        untested = (cut + other.times(0, None, reluctant=True) + pack).match(
+            partition_by="part",
+            order_by="at",
+            within="1 hour",
+            measures={"cut_at": "cut.at", "at": "pack.at"},
+        )
+        for row in on.run("untested", steps.transform(untested), "part"):
+            print(
+                f"{row['part']}: cut at {row['cut_at'][11:16]}, packed at {row['at'][11:16]} without a test"
+            )
 
 
 if __name__ == "__main__":

@@ -88,6 +88,9 @@ LATE_ROWS_FOLDER = "headrace.late_rows.folder"
 STATE_COPIES_FOLDER = "headrace.state_copies.folder"
 """The same, for the copies of the state from which a job answers questions."""
 
+CHECKPOINT_FOLDER = "headrace.checkpoint.folder"
+"""The same: the checkpoint of the query, where tasks read the watermark of their batch."""
+
 
 class OperatorMark(Struct, frozen=True, kw_only=True):
     """A stateful operator of Headrace in a plan."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,48 @@ def test_key_at_work_is_not_delivered_to_another_worker(
         assert other.get(timeout=0.2) is None
         first.accept()
         assert values(take(other, 1)) == ["a1"]
+
+
+def test_key_stays_with_its_worker_while_others_join_and_leave(
+    open_queue: OpenQueue, create_topic: Callable[..., str], name: str, group: str, send: Send
+) -> None:
+    """The partitions are assigned again each time."""
+    keys, count = "abcdefgh", 3
+    topic = create_topic(name, partitions=4)
+    send_in_turn(send, topic, keys, count)
+    order: dict[str, list[str]] = defaultdict(list)
+
+    def work(workers: list[Queue], total: int) -> None:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while sum(map(len, order.values())) < total:
+            assert time.monotonic() < deadline_s, order
+            for worker in workers:
+                message = worker.get(timeout=0.02)
+                if message is not None:
+                    order[message.value.decode()[0]].append(message.value.decode())
+                    message.accept()
+
+    with ExitStack() as opened:
+
+        def workers(number: int) -> list[Queue]:
+            opening = (open_queue(topic, group=group, ordered=True, prefetch=1) for _ in range(number))
+            return [opened.enter_context(each) for each in opening]
+
+        holders = workers(3)
+        held = [take(each, 1)[0] for each in holders]
+        held_keys = {message.value.decode()[0] for message in held}
+        assert len(held_keys) == 3
+        others = workers(6)
+        work(others, (len(keys) - 3) * count)
+        for leaves in others[:3]:
+            leaves.close()
+        assert [each.get(timeout=0.2) for each in others[3:]] == [None] * 3
+        assert not held_keys & set(order)
+        for message in held:
+            order[message.value.decode()[0]].append(message.value.decode())
+            message.accept()
+        work([*holders, *others[3:]], len(keys) * count)
+    assert order == {key: [f"{key}{number}" for number in range(count)] for key in keys}
 
 
 def test_released_message_holds_back_its_key_only(

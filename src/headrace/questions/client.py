@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ from headrace.questions.errors import AnswerTimeout, BadQuestion, NoAnswerer, Ov
 from headrace.questions.records import (
     ANSWERS,
     GROUP,
+    MESSAGE_BYTES_MAX,
     QUESTIONS,
     RECORD_BYTES_MAX,
     Answer,
@@ -84,7 +85,12 @@ class Questions:
         self._clock = clock or SystemClock()
         self._cluster = Cluster(settings.bootstrap, timeout_s=settings.timeout_s, config=config)
         quiet = {"error_cb": lambda _error: None}
-        self._producer = Producer(self._cluster.client_config(linger_ms=0, enable_idempotence=True) | quiet)
+        self._producer = Producer(
+            self._cluster.client_config(
+                linger_ms=0, enable_idempotence=True, message_max_bytes=MESSAGE_BYTES_MAX
+            )
+            | quiet
+        )
         config = self._cluster.client_config(
             group_id=GROUP, enable_auto_commit=False, auto_offset_reset="latest"
         )
@@ -149,8 +155,10 @@ class Questions:
         expires_ms = self._clock.now_ms() + int(timeout_s * 1_000)
 
         def delivered(error: KafkaError | None, _record: object) -> None:
-            if error is not None and not reply.done():
-                reply.set_exception(request_failed(error, f"sending the question {question}"))
+            # If the job has the question all the same, its answer is one that nobody waits for.
+            if error is not None and self._waiting.pop(correlation_id, None) is reply:
+                with contextlib.suppress(InvalidStateError):  # the asker no longer waits
+                    reply.set_exception(request_failed(error, f"sending the question {question}"))
 
         try:
             self._producer.produce(

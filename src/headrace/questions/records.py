@@ -37,6 +37,9 @@ TOPIC_CONFIG = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 RECORD_BYTES_MAX = 1_000_000
 """Of a question or an answer: brokers accept a little more than a megabyte by default."""
 
+MESSAGE_BYTES_MAX = RECORD_BYTES_MAX + 10_000
+"""For producers: the record with its topic, its headers and its framing."""
+
 ErrorKind = Literal["bad-question", "overloaded", "failed"]
 _ERRORS: Mapping[ErrorKind, type[QuestionFailed]] = {
     "bad-question": BadQuestion,

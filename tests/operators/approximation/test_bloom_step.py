@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.operators.approximation.bloom_step import BLOCK_BYTES, BloomSize, BloomStep, bloom_size
-from headrace.operators.approximation.rows_with_keys import lift_rows
+from headrace.operators.approximation.rows_with_keys import lift_first_rows, lift_rows
 from headrace.operators.state.run import Run
 from headrace.operators.state.step import advance
 from headrace.operators.state.table import StateTable
@@ -23,12 +23,13 @@ COLUMNS = [pa.field("key", pa.int64()), pa.field("row", pa.int64())]
 class Filter:
     def __init__(self, size: BloomSize, seen: str | None = "seen") -> None:
         self.step = BloomStep(columns=COLUMNS, seen=seen, size=size)
+        self.lift = lift_rows if seen else lift_first_rows
         self.table = StateTable(self.step.state_schema)
 
     def work(self, hashes: dict[str, pa.Array], keys: Sequence[int]) -> list[tuple[object, ...]]:
         numbers = pa.array(np.arange(len(keys)))
         rows = pa.table({**hashes, "c0": pa.array(keys, pa.int64()), "c1": numbers})
-        advanced = advance(self.step, self.table, lift_rows(rows)[0], step_time(-1))
+        advanced = advance(self.step, self.table, self.lift(rows)[0], step_time(-1))
         runs = [Run.decode(run.encode(), name=run.name) for run in advanced.table.runs]
         self.table = StateTable(self.step.state_schema, runs)
         return [tuple(row.values()) for row in advanced.result.output.to_pylist()]

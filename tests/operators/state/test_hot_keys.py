@@ -21,7 +21,7 @@ from headrace.operators.state.packing import PAYLOAD, decode_rows
 from headrace.operators.state.spark import _packer
 from headrace.operators.state.step import Lift, Step
 from headrace.operators.tables.group_step import TotalsLift, TotalsStep
-from headrace.operators.windows.lifting import ClockLift, ClockSlots
+from headrace.operators.windows.lifting import ClockLift, ClockSlots, SessionLift
 from headrace.operators.windows.panes import PaneRules, PaneShape, PaneStep
 from headrace.pipeline.report.hot_keys import hot_keys
 from tests.operators.streams import Stream
@@ -90,6 +90,12 @@ def of_windows() -> tuple[Step, Lift]:
     return step, ClockLift(step, ClockSlots(length_us=10**9, every_us=10**9))
 
 
+def of_sessions() -> tuple[Step, Lift]:
+    shape = PaneShape(keys=KEYS, folds=[("n", CountFold())], rules=PaneRules())
+    step = PaneStep(shape, merges_overlaps=True)
+    return step, SessionLift(step, 10**9, lambda: 10**9)
+
+
 @pytest.mark.parametrize(
     "operator",
     [
@@ -99,6 +105,7 @@ def of_windows() -> tuple[Step, Lift]:
             of_totals(TopStep(keys=KEYS, value="x", fold=TopFold(pa.int64(), results=3))), id="TopN"
         ),
         pytest.param(of_windows(), id="Tumbling"),
+        pytest.param(of_sessions(), id="Session"),
     ],
 )
 def test_rows_of_a_skewed_key_are_merged_before_the_shuffle(operator: tuple[Step, Lift]) -> None:

@@ -11,11 +11,21 @@ from pyspark.sql import SparkSession
 
 from headrace import operators as op
 from headrace.errors import HeadraceError
+from headrace.operators.folds import CountFold
 from headrace.operators.state import inspect
-from headrace.operators.state.inspect import find_state, read_state, state_operators
+from headrace.operators.state.inspect import (
+    find_state,
+    read_own_partitions,
+    read_own_state,
+    read_state,
+    state_operators,
+    with_names,
+)
 from headrace.operators.state.manifest import Manifest
 from headrace.operators.state.run import decode_table
+from headrace.operators.tables.latest_step import LatestStep
 from headrace.operators.windows.lifting import ClockSlots
+from headrace.operators.windows.panes import PaneRules, PaneShape, PaneStep
 from tests.operators.streams import EPOCH_S, Stream, since_epoch
 from tests.operators.windows.pane_oracle import Row, Rules
 from tests.operators.windows.stepping import Windows
@@ -45,6 +55,35 @@ def test_the_state_of_a_stream_can_be_read(spark: SparkSession, tmp_path: Path) 
     found = find_state(spark, tmp_path / "checkpoint", keys={"user": "ann"}, rows_max=2)
     assert (found.keys, found.rows.num_rows, found.count) == (("user",), 2, 3)
     assert found.owner.startswith("sliding ")
+
+
+def test_names_are_distinct_and_those_of_the_user_win() -> None:
+    columns = [pa.field("user", pa.string()), pa.field("at", pa.int64())]
+    latest = LatestStep(columns=columns, key=["user"], order=columns[1:], keeps_deleted=False)
+    names = with_names(latest.state_schema.empty_table()).column_names
+    assert names == ["id", "row_hash", "is_deleted", "order.at", "user", "at"]
+    shape = PaneShape(keys=[pa.field("start", pa.int64())], folds=[("n", CountFold())], rules=PaneRules())
+    window = with_names(PaneStep(shape).state_schema.empty_table())
+    assert window.column_names[:5] == ["id", "start", "state.start", "end", "rows"]
+
+
+def test_own_state_of_spark_has_distinct_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Session windows have their keys in the key and in the value."""
+    stream = Stream(spark, tmp_path, op.Session(gap="1 minute", by="user", time="at"))
+    stream.send([("ann", 0, 1), ("ann", 10, 1), ("bob", 5, 1)])
+    folder = tmp_path / "checkpoint"
+    (operator,) = state_operators(spark, folder)
+    assert not operator.is_of_headrace
+    (last, *_) = sorted((int(each.name) for each in (folder / "commits").glob("[0-9]*")), reverse=True)
+    for rows in (
+        read_own_state(spark, folder, operator),
+        read_own_partitions(spark, folder, operator, batch_id=last),
+    ):
+        assert len(set(rows.columns)) == len(rows.columns)
+        assert sorted((row["user"], row["count"]) for row in rows.toArrow().to_pylist()) == [
+            ("ann", 2),
+            ("bob", 1),
+        ]
 
 
 RULES = Rules(within=10**6)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import cast
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.operators.state.step import advance
 from headrace.operators.tables.newest_order import SortTerm
-from headrace.operators.tables.newest_step import NewestStep
+from headrace.operators.tables.newest_step import NewestLift, NewestStep
 from headrace.operators.tables.weighted import WeightedLift
 from tests.operators.tables.changelogs import (
+    NOW,
     Bucket,
     Change,
     Row,
@@ -121,6 +124,35 @@ def test_the_rank_follows_every_change_in_any_order(
         assert bucket.view == ranked(tables.rows, (score, post), count)
         if data.draw(st.booleans()):
             bucket.restart()
+
+
+@given(
+    st.lists(st.lists(rows, max_size=15), min_size=1, max_size=5),
+    st.integers(1, 3),
+    st.integers(0, 3),
+    st.sampled_from([0, 1, 64]),
+    st.data(),
+)
+def test_rows_that_the_state_would_not_store_are_dropped_before_the_shuffle(
+    batches: list[list[Row]], count: int, spare: int, bits: int, data: st.DataObject
+) -> None:
+    keep = count + spare
+    one, other = newest(count, keep), newest(count, keep)
+    lift = NewestLift(cast("NewestStep", other.step))
+    for batch in batches:
+        cut = data.draw(st.integers(0, len(batch)))
+        tasks = [input_of([(1, row) for row in part], bits=bits) for part in (batch[:cut], batch[cut:])]
+        lifted = [lift(task) for task in tasks]
+        for (kept, hashes), task in zip(lifted, tasks, strict=True):
+            users = Counter(kept.column("c0").to_pylist())
+            assert all(each <= keep + 1 for each in users.values())
+            known = dict(zip(task.column("c0").to_pylist(), task.column("h1").to_pylist(), strict=True))
+            assert hashes.view("int64").tolist() == [known[user] for user in kept.column("c0").to_pylist()]
+        whole = advance(one.step, one.table, pa.concat_tables([one.lift(each)[0] for each in tasks]), NOW)
+        less = advance(other.step, other.table, pa.concat_tables([each for each, _ in lifted]), NOW)
+        one.table, other.table = whole.table, less.table
+        assert less.result.output.equals(whole.result.output)
+        assert other.table.all_rows().equals(one.table.all_rows())
 
 
 class BoundedOracle:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.operators.folds import CollectFold, CountFold, EdgeFold, ExtremeFold, Fold, SumFold
 from headrace.operators.state.run import Run
-from headrace.operators.state.step import END_US, Lift, Step, advance
+from headrace.operators.state.step import BEGINNING_US, END_US, Lift, Step, advance
 from headrace.operators.state.table import StateTable
 from headrace.operators.triggers import (
     AfterAll,
@@ -27,7 +27,7 @@ from headrace.operators.triggers import (
     Repeatedly,
     firing_of,
 )
-from headrace.operators.windows.lifting import ClockLift, ClockSlots, InstantLift, RowLift
+from headrace.operators.windows.lifting import ClockLift, ClockSlots, InstantLift, SessionLift
 from headrace.operators.windows.panes import PaneRules, PaneShape, PaneStep
 from headrace.operators.windows.sliding_panes import SlidingStep
 from tests.operators.step_times import step_time
@@ -117,6 +117,8 @@ class Stepped:
     def __init__(self, step: Step, lift: Lift) -> None:
         self.step = step
         self.lift = lift
+        self.watermark_us = BEGINNING_US
+        """Of the running batch."""
         self.table = StateTable(self.step.state_schema)
         self.late_rows = 0
 
@@ -125,6 +127,7 @@ class Stepped:
 
     def work_to_rows(self, rows: list[Row], watermark: float, now: int) -> list[dict[str, Any]]:
         time = step_time(watermark, now)
+        self.watermark_us = time.watermark_us
         advanced = advance(self.step, self.table, self.lift(self.rows_in(rows))[0], time)
         self.table = advanced.table
         self.late_rows += advanced.result.late_rows
@@ -168,7 +171,7 @@ class Windows(Stepped):
         if slots is not None:
             lift = ClockLift(step, slots)
         elif gap is not None:
-            lift = RowLift(step, gap)
+            lift = SessionLift(step, gap, lambda: self.watermark_us)
         else:
             assert sliding is not None
             step = SlidingStep(shape, length_us=sliding)

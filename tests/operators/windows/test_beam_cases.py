@@ -18,7 +18,7 @@ from headrace import operators as op
 from headrace.operators.folds import CollectFold, Fold
 from headrace.operators.state.step import BEGINNING_US
 from headrace.operators.triggers import Condition
-from headrace.operators.windows.lifting import ClockLift, ClockSlots, RowLift
+from headrace.operators.windows.lifting import ClockLift, ClockSlots, SessionLift
 from headrace.operators.windows.panes import PaneRules, PaneShape, PaneStep
 from tests.operators.windows.pane_oracle import Row
 from tests.operators.windows.stepping import KEYS, Stepped, as_us, table_of
@@ -67,7 +67,7 @@ class BeamWindows(Stepped):
         shape = PaneShape(keys=KEYS, folds=FOLDS, rules=rules)
         step = PaneStep(shape, merges_overlaps=kind == "session")
         if kind == "session":
-            super().__init__(step, RowLift(step, lengths[0]))
+            super().__init__(step, SessionLift(step, lengths[0], lambda: self.watermark_us))
         else:
             slots = ClockSlots(length_us=lengths[0], every_us=lengths[-1])
             super().__init__(step, ClockLift(step, slots))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from headrace import operators as op
-from headrace.operators.windows.lifting import RowLift
+from headrace.operators.windows.lifting import SessionLift
 from headrace.operators.windows.panes import PaneShape, PaneStep
 from tests.operators.streams import EventRow, Stream, bounded, since_epoch
 from tests.operators.windows.pane_oracle import Oracle, Row, Rules, results
@@ -37,7 +37,7 @@ def gap(row: Row) -> int:
 class OwnGaps(Stepped):
     def __init__(self, rules: Rules) -> None:
         step = PaneStep(PaneShape(keys=KEYS, folds=FOLDS, rules=pane_rules(rules)), merges_overlaps=True)
-        super().__init__(step, RowLift(step, None))
+        super().__init__(step, SessionLift(step, None, lambda: self.watermark_us))
 
     def rows_in(self, rows: list[Row]) -> pa.Table:
         return table_of(rows, gap=pa.array([gap(row) for row in rows], pa.int64()))

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.operators.state.ids import Hashes
-from headrace.operators.windows.lifting import ClockLift, ClockSlots, InstantLift, RowLift, WindowLift
+from headrace.operators.state.step import BEGINNING_US
+from headrace.operators.windows.lifting import (
+    ClockLift,
+    ClockSlots,
+    InstantLift,
+    RowLift,
+    SessionLift,
+    WindowLift,
+)
 from headrace.operators.windows.panes import PaneRules, PaneShape, PaneStep
 from tests.operators.windows.pane_oracle import Row, clock, results
 from tests.operators.windows.stepping import FOLDS, KEYS, rows, table_of
@@ -67,13 +75,37 @@ def test_rows_with_the_same_key_and_time_become_one_slot_of_a_sliding_window(row
 @pytest.mark.parametrize("gap_us", [0, 8, None])
 @settings(max_examples=20)
 @given(rows)
-def test_each_row_of_a_session_or_count_window_stays_a_slot(gap_us: int | None, rows: list[Row]) -> None:
+def test_each_row_of_a_count_window_stays_a_slot(gap_us: int | None, rows: list[Row]) -> None:
     lift = RowLift(STEP, gap_us)
     gaps = [number if gap_us is None else gap_us for number in range(len(rows))]
     expected = Counter(
         (row[0], row[1], row[1] + gap, 1, *results([row])) for row, gap in zip(rows, gaps, strict=True)
     )
     assert lifted(lift, table_of(rows, gap=pa.array(gaps, pa.int64()))) == expected
+
+
+ROWS: list[Row] = [("a", 0, 1), ("b", 3, 1), ("a", 5, 2), ("a", 4, 3), ("a", 20, 4), ("a", 27, 5)]
+
+
+@pytest.mark.parametrize(
+    ("late_until_us", "expected"),
+    [
+        (BEGINNING_US, [("a", 0, 13, 3), ("a", 20, 35, 2), ("b", 3, 11, 1)]),
+        # The slot of the first row ends at 8, and may be late.
+        (8, [("a", 0, 8, 1), ("a", 4, 13, 2), ("a", 20, 35, 2), ("b", 3, 11, 1)]),
+        (
+            12,
+            [("a", 0, 8, 1), ("a", 4, 12, 1), ("a", 5, 13, 1), ("a", 20, 35, 2), ("b", 3, 11, 1)],
+        ),
+        (None, [(row[0], row[1], row[1] + 8, 1) for row in sorted(ROWS)]),
+    ],
+)
+def test_rows_that_are_not_late_become_sessions(
+    late_until_us: int | None, expected: list[tuple[Any, ...]]
+) -> None:
+    lift = SessionLift(STEP, 8, lambda: late_until_us)
+    found = [slot[:4] for slot in lifted(lift, table_of(ROWS))]
+    assert sorted(found) == sorted(expected)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headrace.operators.folds import CollectFold, CompletenessFold, CountFold, Fold
 from headrace.operators.state.step import Lift, advance
 from headrace.operators.state.table import StateTable
-from headrace.operators.windows.lifting import ClockLift, ClockSlots, InstantLift, RowLift
+from headrace.operators.windows.lifting import ClockLift, ClockSlots, InstantLift, RowLift, SessionLift
 from headrace.operators.windows.panes import PaneRules, PaneShape, PaneStep
 from headrace.operators.windows.sliding_panes import SlidingStep
 from tests.operators.step_times import step_time
@@ -25,6 +27,7 @@ from tests.operators.windows.stepping import (
     as_us,
     batches,
     composed_rules,
+    pane_rules,
     require_agreement,
     rules,
     table_of,
@@ -281,6 +284,36 @@ def test_the_late_rows_are_returned_exactly(
         assert (result.rows_in, result.corrected_rows) == (pairs, behind - len(kept))
         assert result.late_rows == len(kept)
         assert "originals" not in table.schema.names
+
+
+@settings(max_examples=150)
+@given(batches(), rules.filter(lambda each: each.panes != "accumulating"), st.integers(0, 20), st.data())
+def test_sessions_that_tasks_merge_are_those_of_rows_that_stay_apart(
+    batches: list[tuple[list[Row], float, int]], rules: Rules, ahead_us: int, data: st.DataObject
+) -> None:
+    """The tasks know a watermark that may be ahead of the one that decides which rows are late."""
+    shape = PaneShape(keys=KEYS, folds=LATE_FOLDS, rules=replace(pane_rules(rules), keeps_late=True))
+    step = PaneStep(shape, merges_overlaps=True)
+    table, other = StateTable(step.state_schema), StateTable(step.state_schema)
+    for rows, watermark, now in batches:
+        at = step_time(watermark, now)
+        apart, merged = RowLift(step, GAP), SessionLift(step, GAP, partial(int, at.late_us + ahead_us))
+        names = [str(position) for position in range(len(rows))]
+        cut = data.draw(st.integers(0, len(rows)))
+        tasks = [(rows[:cut], names[:cut]), (rows[cut:], names[cut:])]
+        one, two = (
+            advance(step, state, pa.concat_tables([lift(rows_table(*task))[0] for task in tasks]), at)
+            for state, lift in ((table, apart), (other, merged))
+        )
+        table, other = one.table, two.table
+        assert shown(two.result.output) == shown(one.result.output)
+        assert shown(two.result.late) == shown(one.result.late)
+        counts = [(each.rows_in, each.corrected_rows, each.late_rows) for each in (one.result, two.result)]
+        assert counts[0] == counts[1]
+
+
+def shown(rows: pa.Table | None) -> list[str]:
+    return sorted(map(str, rows.to_pylist())) if rows is not None else []
 
 
 def late(row: dict[str, Any]) -> Late:

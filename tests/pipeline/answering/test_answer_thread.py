@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +16,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from headrace import Broker
 from headrace.clock import SystemClock
+from headrace.kafka.cluster import Cluster
 from headrace.pipeline import BadJob, answers
 from headrace.pipeline.answering.answer_thread import Answering
 from headrace.pipeline.answering.declaration import declared_answers
@@ -30,6 +34,7 @@ from headrace.questions import (
 from headrace.questions.records import (
     ANSWERS,
     QUESTIONS,
+    RECORD_BYTES_MAX,
     Reply,
     correlation_id_of,
     question_headers,
@@ -224,6 +229,62 @@ def test_answer_that_fails_is_an_error_and_the_thread_goes_on(
         with pytest.raises(QuestionFailed, match=problem):
             ask({"value": value})
     assert ask({}).value == 7
+
+
+def test_every_answer_of_up_to_a_megabyte_arrives(ask: Ask) -> None:
+    """Also if the record is larger than that, with its headers."""
+    overhead = len(Reply(answer=ask({"value": "''"})).to_json())
+    size = RECORD_BYTES_MAX - overhead
+    assert ask({"value": f"'x' * {size}"}).value == "x" * size
+    with pytest.raises(QuestionFailed, match="has 1,000,001 bytes"):
+        ask({"value": f"'x' * {size + 1}"})
+
+
+def test_answer_that_the_broker_rejects_is_logged_and_written_later(
+    ask: Ask, bootstrap: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, topic = Cluster(bootstrap, timeout_s=WAIT_S), f"{ANSWERS}total-{name}"
+    payload = {"value": "'x' * 5_000"}
+    cluster.alter_configs("topic", topic, {"max.message.bytes": "1000"})
+    with caplog.at_level(logging.WARNING, "headrace.pipeline"), ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(ask, payload)
+        deadline_s = time.monotonic() + WAIT_S
+        while "writing answers" not in caplog.text:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        cluster.alter_configs("topic", topic, {"max.message.bytes": "1000000"})
+        assert waiting.result(WAIT_S).value == "x" * 5_000
+
+
+def test_question_in_flight_survives_a_restart_of_the_broker(
+    name: str, state: CopiedState, tmp_path: Path
+) -> None:
+    is_asked = threading.Event()
+
+    @answers(f"total-{name}")
+    class Total:
+        def partial(self, state: pa.Table, question: dict[str, Any]) -> int:
+            is_asked.set()
+            time.sleep(question.get("slow_s", 0))
+            return sum(state["n"].to_pylist())
+
+        def combine(self, partials: list[int], question: dict[str, Any]) -> int:
+            return sum(partials)
+
+    with Broker(str(tmp_path / "data"), port=0) as broker:
+        bootstrap = broker.bootstrap
+        answering = Answering(name, declared_answers(name, [Total]), state.partitions, bootstrap=bootstrap)
+        answering.prepare()  # it deletes the copies, because the checkpoint has no state
+        state.write(3, 0, {"/a": 7})
+        answering.start()
+        questions = Questions(bootstrap)
+        threads = ThreadPoolExecutor(1)
+        waiting = threads.submit(questions.ask, f"total-{name}", {"slow_s": 1.0}, timeout_s=60)
+        assert is_asked.wait(WAIT_S)
+    with Broker(str(tmp_path / "data"), port=int(bootstrap.rpartition(":")[2])), questions, threads:
+        assert waiting.result(60).value == 7
+        assert questions.ask(f"total-{name}", {}, timeout_s=60).value == 7, "both sides go on"
+        answering.stop()
 
 
 def test_more_questions_than_the_bound_are_rejected_as_overloaded(

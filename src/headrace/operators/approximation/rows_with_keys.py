@@ -67,6 +67,11 @@ def lift_rows(rows: pa.Table) -> tuple[pa.Table, Hashes]:
     return rows, hashes_of(rows)[0]
 
 
+def lift_first_rows(rows: pa.Table) -> tuple[pa.Table, Hashes]:
+    """The first row of each key, for a step that needs no other."""
+    return lift_rows(rows.take(pa.array(np.sort(key_hashes(rows).heads))))
+
+
 def with_times_of(results: DataFrame, rows: DataFrame) -> DataFrame:
     """The results with the event time and the watermark of the rows, which keep their times."""
     times = {}

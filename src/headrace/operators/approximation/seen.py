@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from headrace.operators.approximation.bloom_step import BloomStep, bloom_size
 from headrace.operators.approximation.frequency import require_new_name
-from headrace.operators.approximation.rows_with_keys import lift_rows, selected, with_times_of
+from headrace.operators.approximation.rows_with_keys import (
+    lift_first_rows,
+    lift_rows,
+    selected,
+    with_times_of,
+)
 from headrace.operators.emitted_times import require_final_rows
 from headrace.operators.operator import (
     BadOperator,
@@ -77,5 +82,6 @@ class Seen(Operator):
         step = BloomStep(columns=fields_of(rows, rows.columns), seen=self.column, size=size)
         described = kept_for("Seen", fields_of(rows, self.key), keys_max=self.keys_max, error=self.error)
         prepared = rows.select(*selected(rows, self.key, operator="Seen", field="key"))
-        results = run_step(prepared, lift_rows, step, name="seen", kept_for=described)
+        lift = lift_first_rows if self.column is None else lift_rows
+        results = run_step(prepared, lift, step, name="seen", kept_for=described)
         return with_times_of(results, rows)

@@ -21,7 +21,7 @@ from headrace.operators.state.run import COLUMN, ID, LABEL, TOMBSTONE, Run, deco
 from headrace.operators.state.table import StateTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 BUCKET_COLUMN = "bucket"
 ROWS_MAX = 1 << 40
@@ -106,7 +106,8 @@ def find_state(
 
 def read_own_state(spark: SparkSession, checkpoint: str | Path, operator: StateOperator) -> DataFrame:
     """The state of one of Spark's own operators, in Spark's columns."""
-    return _own(spark, checkpoint, operator).select("key.*", "value.*")
+    own = _own(spark, checkpoint, operator)
+    return own.select(*_own_columns(own))
 
 
 def read_own_partitions(
@@ -114,7 +115,7 @@ def read_own_partitions(
 ) -> DataFrame:
     """The same after this batch, with the number of the partition as the column `bucket`."""
     own = _own(spark, checkpoint, operator, batchId=str(batch_id))
-    return own.selectExpr(f"partition_id AS {BUCKET_COLUMN}", "key.*", "value.*")
+    return own.select(own["partition_id"].alias(BUCKET_COLUMN), *_own_columns(own, BUCKET_COLUMN))
 
 
 def read_runs(
@@ -135,6 +136,22 @@ def read_runs(
         F.col("user_map_value")["content"].alias("content"),
     )
     return manifests.join(runs, BUCKET_COLUMN, "left")
+
+
+def _own_columns(own: DataFrame, *taken: str) -> list[Column]:
+    """Key and value; a name that is taken has `key.` or `value.` in front. Session windows have the key in both."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    names = set(taken)
+    columns = []
+    for part in ("key", "value"):
+        kind = own.schema[part].dataType
+        assert isinstance(kind, StructType)
+        for each in kind.names:
+            columns.append(F.col(part)[each].alias(f"{part}.{each}" if each in names else each))
+            names.add(each)
+    return columns
 
 
 def _own(spark: SparkSession, checkpoint: str | Path, operator: StateOperator, **options: str) -> DataFrame:
@@ -202,8 +219,14 @@ def rows_of_runs(runs: Sequence[Run], bucket: int) -> pa.Table | None:
 
 
 def with_names(rows: pa.Table) -> pa.Table:
-    """The rows with the names that users know."""
-    return rows.rename_columns([_name(field) for field in rows.schema])
+    """The rows with the names that users know. A column of the operator whose name is taken has `state.` in front."""
+    known = {_name(field) for field in rows.schema if field.metadata}
+    return rows.rename_columns(
+        [
+            _name(field) if field.metadata or field.name not in known else f"state.{field.name}"
+            for field in rows.schema
+        ]
+    )
 
 
 def key_names(rows: pa.Table) -> list[str]:

@@ -67,7 +67,7 @@ class LatestStep(Step):
             [
                 pa.field(ROW_HASH, pa.int64()),
                 pa.field(DELETED, pa.bool_()),
-                *numbered("o", order),
+                *numbered("o", order, owner="order."),
                 *own,
                 *(pa.field(value_hash(number), pa.int64()) for number in self.lacking),
             ]

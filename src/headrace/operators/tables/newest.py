@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.operators.operator import BadOperator, Operator, column, names, require_columns, require_kind
 from headrace.operators.tables import columns as of
 from headrace.operators.tables.newest_order import Order, SortTerm, read_order, sort_terms
-from headrace.operators.tables.newest_step import MARK, NewestStep
+from headrace.operators.tables.newest_step import MARK, NewestLift, NewestStep
 from headrace.operators.tables.weighted import OP, WeightedLift
 
 if TYPE_CHECKING:
@@ -117,5 +117,6 @@ class Newest(Operator):
         kept_for = of.kept_for(
             "Newest", fields, count=self.count, by=self.by, order=self.order, keep=self.keep, **rank
         )
-        lift = WeightedLift(step.input_schema)
+        is_final = self.keep is not None and not of.has_op(rows, operator="Newest")
+        lift = NewestLift(step) if is_final else WeightedLift(step.input_schema)
         return of.as_changelog(run_step(selected, lift, step, name="newest", kept_for=kept_for))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.state.ids import Ints, Mask, contains, distinct, ranges, segment_starts
+from headrace.operators.state.ids import Hashes, Ints, Mask, contains, distinct, ranges, segment_starts
 from headrace.operators.state.step import Step, StepResult, StepTime
 from headrace.operators.state.table import StateTable, column_of, ids_in, ints_of, with_column
 from headrace.operators.tables.newest_order import SortTerm
@@ -20,6 +20,7 @@ from headrace.operators.tables.weighted import (
     ROW_HASH,
     WEIGHT,
     Tally,
+    WeightedLift,
     changelog_schema,
     emitted,
     numbered,
@@ -28,6 +29,8 @@ from headrace.operators.tables.weighted import (
 )
 
 MARK = "is_mark"
+
+_BUCKET_HASH = "bucket_hash"
 
 
 class NewestStep(Step):
@@ -74,6 +77,18 @@ class NewestStep(Step):
             weight_after, is_mark = self._within_bound(after, weight_after, was_mark, starts)
         is_touched = (weight_before != weight_after) | (was_mark != is_mark)
         return self._result(tally, order, weight_after, is_mark, is_touched, output)
+
+    def storable(self, changes: pa.Table) -> pa.Table:
+        """Of added rows, those that can be stored, and the newest of the others for the mark. Equal rows are merged."""
+        assert self._keep is not None
+        tally = Tally(changes.slice(0, 0), changes)
+        order = self._newest_first(tally)
+        starts, weights = segment_starts(tally.group[order]), tally.weight_after[order]
+        is_beyond = _running_sum(weights, starts) - weights >= self._keep
+        chosen = order[_running_sum(is_beyond.astype(np.int64), starts) <= 1]
+        return with_column(
+            tally.rows.take(pa.array(chosen)).combine_chunks(), WEIGHT, pa.array(tally.weight_after[chosen])
+        )
 
     def _newest_first(self, tally: Tally) -> Ints:
         """Positions sorted by key, and within a key by the order. Ties have a stable order."""
@@ -141,6 +156,20 @@ class NewestStep(Step):
         kept = with_column(kept, MARK, pa.array(is_mark[is_kept]))
         deleted = touched[~contains(distinct(ids[is_kept]), touched)]
         return StepResult(rows=kept, deleted=deleted, output=output)
+
+
+class NewestLift(WeightedLift):
+    """The lift of rows that are never retracted, if the state is bounded: rows that it would not store are dropped."""
+
+    def __init__(self, step: NewestStep) -> None:
+        super().__init__(step.input_schema)
+        self._step = step
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        lifted, keys = super().__call__(rows)
+        chosen = self._step.storable(lifted.append_column(_BUCKET_HASH, pa.array(keys)))
+        hashes = chosen.column(_BUCKET_HASH).to_numpy()
+        return chosen.drop_columns([_BUCKET_HASH]), hashes
 
 
 def _places(first: Ints, counts: Ints) -> tuple[Ints, Ints]:

@@ -6,16 +6,17 @@ This runs in the tasks that read the rows, before the shuffle to buckets: rows o
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
 from headrace.operators.folds import Columns
-from headrace.operators.state.ids import Hashes, Ids, Ints, ids_of, mixed, segment_starts
+from headrace.operators.state.ids import Hashes, Ids, Ints, distinct, ids_of, mixed, segment_starts
 from headrace.operators.state.run import ids_column
-from headrace.operators.state.table import column_of, hashes_of, ints_of
-from headrace.operators.windows.panes import PaneStep
+from headrace.operators.state.table import column_of, hashes_of, ids_in, ints_of, with_column
+from headrace.operators.windows.panes import PaneStep, overlap_starts
 
 TIME = "time"
 
@@ -144,6 +145,43 @@ class RowLift(WindowLift):
             *(column_of(rows, name) for name in self._schema.names if name == TIE),
         ]
         return pa.table(columns, schema=self._schema), first
+
+
+class SessionLift(RowLift):
+    """The lift of sessions: rows of a key are merged if they are certainly in one session.
+
+    The step drops late rows, and only rows that it does not drop make a session. `late_until_us` returns a time that is
+    not before the watermark of the step: slots that end after it are not late. None leaves all rows apart.
+    """
+
+    def __init__(
+        self, step: PaneStep, length_us: int | None, late_until_us: Callable[[], int | None]
+    ) -> None:
+        super().__init__(step, length_us)
+        self._step_folds = step.folds
+        self._late_until_us = late_until_us
+
+    def __call__(self, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        slots, hashes = super().__call__(rows)
+        until_us = self._late_until_us()
+        if until_us is None:
+            return slots, hashes
+        ids, starts_us, ends_us = ids_in(slots), ints_of(slots, "start"), ints_of(slots, "end")
+        may_be_late = ends_us <= until_us
+        order = np.lexsort((starts_us, ids, may_be_late))
+        groups = overlap_starts(ids[order], starts_us[order], ends_us[order])
+        groups = distinct(np.append(groups, np.flatnonzero(may_be_late[order])))
+        heads = order[groups]
+        merged, ordered = slots.take(pa.array(heads)), slots.take(pa.array(order)).combine_chunks()
+        merged = with_column(merged, "end", pa.array(np.maximum.reduceat(ends_us[order], groups)))
+        merged = with_column(merged, "rows", pa.array(np.diff(np.append(groups, len(order)))))
+        # Without the original rows, which the step needs only of late ones.
+        for number, fold in enumerate(self._step_folds):
+            names = [f"f{number}_{part}" for part in range(len(fold.state))]
+            states = fold.merge([column_of(ordered, name) for name in names], groups)
+            for name, column in zip(names, states, strict=True):
+                merged = with_column(merged, name, column)
+        return merged, hashes[heads]
 
 
 def key_columns(rows: pa.Table) -> Columns:

@@ -102,6 +102,7 @@ class PaneStep(Step):
     def __init__(self, shape: PaneShape, *, merges_overlaps: bool = False) -> None:
         keys, folds = shape.keys, shape.folds
         self.rules = rules = shape.rules
+        self.is_bounded = shape.is_bounded
         self.wake_column = "wake_us" if rules.has_delay else None
         self.merges_overlaps = merges_overlaps
         self.keys = [f"k{number}" for number in range(len(keys))]
@@ -248,7 +249,7 @@ class Slots:
             return order, segment_starts(ids[order])
         starts, ends = ints_of(together, "start"), ints_of(together, "end")
         order = np.lexsort((starts, ids))
-        return order, _overlap_starts(ids[order], starts[order], ends[order])
+        return order, overlap_starts(ids[order], starts[order], ends[order])
 
     def _merge(self) -> None:
         starts, sorted_rows = self._starts, self._sorted
@@ -418,7 +419,7 @@ def _fold_fields(folds: Sequence[tuple[str, Fold]]) -> list[pa.Field]:
     ]
 
 
-def _overlap_starts(ids: Ids, starts: Ints, ends: Ints) -> Ints:
+def overlap_starts(ids: Ids, starts: Ints, ends: Ints) -> Ints:
     """The start of each group of overlapping slots, in rows sorted by id and start."""
     count, new_id = len(ids), is_first(ids)
     # The running maximum of the ends within an id. It uses ranks instead of times, so that one number also has the id.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.operators.operator import BadOperator, Duration, duration_us, interval_text
+from headrace.operators.state.planned_watermark import nothing_is_late, planned_watermark_us
 from headrace.operators.windows.gaps import (
     TOUCH_US,
     PerRow,
@@ -14,7 +15,7 @@ from headrace.operators.windows.gaps import (
     require_interval,
     spark_interval,
 )
-from headrace.operators.windows.lifting import GAP, RowLift, WindowLift
+from headrace.operators.windows.lifting import GAP, SessionLift, WindowLift
 from headrace.operators.windows.panes import PaneShape, PaneStep
 from headrace.operators.windows.window import NativeWindow
 
@@ -88,4 +89,4 @@ class Session(NativeWindow):
         return window["start"], window["end"] + F.expr(f"interval {interval_text(TOUCH_US)}")
 
     def _lift(self, step: PaneStep) -> WindowLift:
-        return RowLift(step, self.gap_us)
+        return SessionLift(step, self.gap_us, nothing_is_late if step.is_bounded else planned_watermark_us)

@@ -19,6 +19,7 @@ from msgspec import Struct
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
 from headrace.kafka.cluster import Cluster
+from headrace.kafka.errors import request_failed
 from headrace.kafka.retries import retry
 from headrace.pipeline.answering.declaration import Answers
 from headrace.pipeline.answering.state_partitions import Snapshot, StatePartitions
@@ -28,6 +29,7 @@ from headrace.questions.records import (
     ANSWERS,
     CORRELATION_HEADER,
     GROUP,
+    MESSAGE_BYTES_MAX,
     QUESTIONS,
     RECORD_BYTES_MAX,
     TOPIC_CONFIG,
@@ -95,6 +97,8 @@ class Answering:
         self._stopping = threading.Event()
         self._is_beating = threading.Event()
         self._is_final = True
+        self._rejected: KafkaError | None = None
+        """Why an answer was not written: its question is not committed, and is answered again."""
         self._thread: threading.Thread | None = None
 
     def prepare(self) -> None:
@@ -157,7 +161,11 @@ class Answering:
             self._commit(consumer, positions)
             self._is_beating.set()
             beaten_s = time.monotonic()
-            producer = Producer(self._cluster.client_config(linger_ms=0) | {"enable.idempotence": True})
+            producer = Producer(
+                self._cluster.client_config(
+                    linger_ms=0, enable_idempotence=True, message_max_bytes=MESSAGE_BYTES_MAX
+                )
+            )
             while not self._stopping.is_set():
                 messages = self._arrived(consumer)
                 if messages:
@@ -225,6 +233,9 @@ class Answering:
                 producer.poll(0)
         if producer.flush(FLUSH_S):
             raise QuestionFailed("answers were not written in time", hint="is the broker running?")
+        if self._rejected is not None:
+            error, self._rejected = self._rejected, None
+            raise request_failed(error, "writing answers")
 
     def _send(self, producer: Producer, question: _Question, reply: Reply) -> None:
         name = question.declared.question
@@ -240,7 +251,11 @@ class Answering:
             ANSWERS + name,
             value,
             headers=[(CORRELATION_HEADER, question.asked.correlation_id.encode())],
+            on_delivery=self._delivered,
         )
+
+    def _delivered(self, error: KafkaError | None, _record: object) -> None:
+        self._rejected = error or self._rejected
 
     def _reply(self, question: _Question) -> Reply:
         try:

@@ -25,7 +25,7 @@ from headrace.pipeline.run.replay_watermark import ReplayWatermark
 from headrace.pipeline.run.supervisor import Run
 from headrace.pipeline.source.idle_watch import IdleWatch
 from headrace.pipeline.source.positions import TopicsOnBroker
-from headrace.plan_names import BATCH_WATERMARK
+from headrace.plan_names import BATCH_WATERMARK, CHECKPOINT_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -175,7 +175,7 @@ class StreamRun(Run):
             .trigger(**self._trigger)
         )
         if self._native is not None:
-            with self._watermark_policy():
+            with self._watermark_policy(), self._known_checkpoint():
                 return stream.format(self._native.format).options(**self._native.options).start()
         assert self._writer is not None
         self._step = BatchStep(
@@ -191,7 +191,7 @@ class StreamRun(Run):
             replay=self._replay_watermark(),
             last_batch=self._last_batch,
         )
-        with self._late_rows.collected(self._spark), self._watermark_policy():
+        with self._late_rows.collected(self._spark), self._watermark_policy(), self._known_checkpoint():
             query = _with_step(stream, self._step).start()
         self._step.set_query(query)
         return query
@@ -218,6 +218,16 @@ class StreamRun(Run):
                     conf.unset(POLICY_SETTING)
                 else:
                     conf.set(POLICY_SETTING, before)
+
+    @contextlib.contextmanager
+    def _known_checkpoint(self) -> Iterator[None]:
+        """The tasks of a query that is started inside know its checkpoint."""
+        context = self._spark.sparkContext
+        context.setLocalProperty(CHECKPOINT_FOLDER, str(self._checkpoint.folder))
+        try:
+            yield
+        finally:
+            context.setLocalProperty(CHECKPOINT_FOLDER, None)  # type: ignore[arg-type]  # that removes it
 
     def _replayed_batch(self) -> int | None:
         """The batch that was planned and not committed when the job last ended."""
