@@ -132,6 +132,7 @@ class MeasureLeaves:
         is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
         is_apart = len(first) < 2 or bool((first[1:] >= end[:-1]).all())
         is_reducible = is_number and is_apart and node.function in ("sum", "avg", "min", "max")
+        is_reducible &= not node.is_distinct
         if is_reducible and (node.function != "sum" or _sum_fits(values, first, end)):
             return _reduced(node.function, values, first, end).cast(kind)
         try:

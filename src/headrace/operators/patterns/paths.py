@@ -212,7 +212,13 @@ def collected(node: of.Aggregate, values: Sequence[Any]) -> Any:
     if node.function == "array_agg":
         found = list(dict.fromkeys(values)) if node.is_distinct else list(values)
         return found or None
-    return len({each for each in values if each is not None})
+    known = {each: None for each in values if each is not None}
+    if node.function == "count":
+        return len(known)
+    fold = Fold(node.function)
+    for each in known:
+        fold.add(each)
+    return fold.value()
 
 
 def _is_less(one: Any, other: Any) -> bool:
