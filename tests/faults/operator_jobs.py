@@ -33,6 +33,16 @@ def pattern(events: DataFrame, _queries: DataFrame) -> DataFrame:
     return events.transform(matches)
 
 
+def pattern_rows(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    """All rows, each once: the state has which of them were emitted."""
+    matches = op.MatchRecognize("""
+        PARTITION BY user ORDER BY at MEASURES CLASSIFIER() AS variable, COUNT(*) AS place
+        ALL ROWS PER MATCH WITH UNMATCHED ROWS AFTER MATCH SKIP TO NEXT ROW
+        PATTERN (low high*) WITHIN INTERVAL '30' SECOND
+        DEFINE low AS n % 5 < 2, high AS n > FIRST(n) AND n % 5 > 1""")
+    return events.transform(matches).select("id", "variable", "place")
+
+
 def absence(events: DataFrame, _queries: DataFrame) -> DataFrame:
     beats = events.where("n % 3 = 1")
     silent = op.Absence(of=beats, on="user", within="10 seconds", time="at", other_time="at")
@@ -40,8 +50,11 @@ def absence(events: DataFrame, _queries: DataFrame) -> DataFrame:
 
 
 def search(events: DataFrame, queries: DataFrame) -> DataFrame:
-    hits = op.SearchQueries(queries, text="text", key="id", time="at", query_time="at", score=False)
-    return events.transform(hits).select("id", "id_query")
+    """With a limit, of which the state has the hits of each query."""
+    hits = op.SearchQueries(
+        queries, text="text", key="id", time="at", query_time="at", limit=8, per="1 minute", score=False
+    )
+    return events.transform(hits).select("id", "id_query", "suppressed")
 
 
 def seen(events: DataFrame, _queries: DataFrame) -> DataFrame:
@@ -56,6 +69,11 @@ def approximate(events: DataFrame, _queries: DataFrame) -> DataFrame:
 
 def top(events: DataFrame, _queries: DataFrame) -> DataFrame:
     return events.transform(op.TopN(3, of="user"))
+
+
+def top_window(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    found = events.transform(op.TopN(3, of="user", within=op.Tumbling("1 minute", time="at")))
+    return found.select("rank", "user", "count", "revision")
 
 
 def sample(events: DataFrame, _queries: DataFrame) -> DataFrame:
@@ -73,7 +91,8 @@ def clusters(events: DataFrame, _queries: DataFrame) -> DataFrame:
 IMMEDIATE = (seen, approximate, top, sample)
 BY_BATCH = (frequency, clusters)
 OPERATORS: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
-    each.__name__: each for each in (pattern, absence, search, *IMMEDIATE, *BY_BATCH)
+    each.__name__: each
+    for each in (pattern, pattern_rows, absence, search, top_window, *IMMEDIATE, *BY_BATCH)
 }
 
 

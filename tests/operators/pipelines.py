@@ -203,6 +203,7 @@ STAGES: dict[str, Stage] = {
     "match": match,
     "match rows": match_rows,
     "absence": absence,
+    "heartbeat": lambda rows, table: rows.transform(op.Absence(on="user", within="4 minutes")),
     "top window": top_window,
     "frequency": frequency,
     "seen": seen,

@@ -39,6 +39,8 @@ MORE_CHAINS = {
     ("match", "core tumbling", "match rows"): 2,
     ("match rows", "match", "group"): 1,
     ("absence", "match"): 2,
+    ("core tumbling", "heartbeat", "core session"): 2,
+    ("heartbeat", "seen", "top window"): 1,
     ("core session", "match rows", "enrich"): 2,
     ("enrich", "approximate"): 1,
     ("top window", "sample"): 2,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -82,3 +84,18 @@ def test_very_large_features_do_not_overflow() -> None:
     model = moved(Clusters.none(2), points, ones(points), k=2, decay=1.0)
     assert np.isfinite(model.centres).all()
     assert model.weights.sum() == 3
+
+
+def test_memory_is_bounded_for_many_points_and_centres() -> None:
+    centres = RANDOM.normal(0, 1, (2_000, 2))
+    points = RANDOM.normal(0, 1, (20_000, 2))
+    model = Clusters(centres, np.ones(len(centres)))
+    expected = [((points[at] - centres) ** 2).sum(axis=1).argmin() for at in range(0, 20_000, 500)]
+    tracemalloc.start()
+    try:
+        assert nearest(centres, points)[::500].tolist() == expected
+        moved(model, points, ones(points), k=2_001, decay=1.0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(points) * len(centres), "all distances at once take twice as much"

@@ -111,6 +111,7 @@ TYPE_ERRORS = {
     "PATTERN (A) DEFINE A AS k + 1 > 0": (27, "+ is not possible"),
     "PATTERN (A) DEFINE A AS x": (25, "must be true or false"),
     "PATTERN (A) DEFINE A AS s.z > 1": (25, "s.z is not a field"),
+    "PATTERN (A) DEFINE A AS at > 'noon'": (28, "'noon'"),
     "MEASURES SUM(k) AS a PATTERN (A)": (10, "SUM needs a number"),
     "MEASURES MAX(s) AS a PATTERN (A)": (10, "MAX needs values with an order"),
     "MEASURES BOOL_AND(x) AS a PATTERN (A)": (10, "needs true or false"),

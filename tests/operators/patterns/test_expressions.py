@@ -229,6 +229,33 @@ def test_columns_and_single_values_agree(text: str, rows: list[dict[str, Any]]) 
     assert columns == single
 
 
+EXTREMES: list[tuple[str, dict[str, Any], Any]] = [
+    ("floor(f)", {"f": math.nan}, None),
+    ("ceil(f)", {"f": math.inf}, None),
+    ("f % 2", {"f": math.inf}, math.nan),
+    ("CAST(f AS DECIMAL(5, 1))", {"f": math.nan}, None),
+    ("greatest(f, 1.0)", {"f": math.nan}, 1.0),
+    ("i > 0.5", {"i": 2**63 - 1}, True),
+    ("i / 2", {"i": 2**62 + 1}, 2.0**61),
+    ("coalesce(f, i)", {"i": 2**62}, 2.0**62),
+    ("i IN (f, 1.5)", {"i": 2**53 + 1, "f": 0.0}, False),
+    ("round(m)", {"m": Decimal("0.50")}, 1),
+    ("round(m, 1)", {"m": Decimal("-1.55")}, Decimal("-1.6")),
+    ("substring(s, -30, 28)", {"s": "hello"}, "hel"),
+    ("substring(s, -30, 2)", {"s": "hello"}, ""),
+    ("upper(s)", {"s": "straße"}, "STRAẞE"),
+    ("t > '2026-03-01'", {"t": datetime(2026, 3, 1, 12, tzinfo=UTC)}, True),
+]
+
+
+@pytest.mark.parametrize(("text", "row", "expected"), EXTREMES, ids=[each[0] for each in EXTREMES])
+def test_extreme_values_are_the_same_over_columns_and_over_single_values(
+    text: str, row: dict[str, Any], expected: Any
+) -> None:
+    found = value(text, **row)
+    assert found == expected or (found != found and expected != expected)
+
+
 def test_condition_that_is_unknown_is_not_true() -> None:
     assert as_mask(pa.array([True, False, None]), 3).tolist() == [True, False, False]
     assert as_mask(pa.scalar(None), 2).tolist() == [False, False]

@@ -98,6 +98,13 @@ def test_ambiguous_pattern_takes_linear_time_if_conditions_do_not_need_the_path(
     assert [row["n"] for row in _measured(text, [1] * 2_000 + [2])] == [2_001]
 
 
+@pytest.mark.parametrize("condition", ["v = 1", "v = 1 AND COUNT(*) > 0"])
+def test_no_path_is_tried_if_no_row_of_the_interval_can_end_a_match(condition: str) -> None:
+    text = "COUNT(*) AS n PATTERN (A+ B) WITHIN INTERVAL '30000' SECOND DEFINE A AS {}, B AS v = 2"
+    found = _measured(text.format(condition), [1] * 60_000 + [2])
+    assert [row["n"] for row in found] == [30_000]
+
+
 def test_too_many_steps_are_an_error_with_the_pattern_and_the_key() -> None:
     text = "COUNT(*) AS n PATTERN ((A | A A)* B) DEFINE A AS SUM(v) > 0, B AS v = 2 AND COUNT(*) < 0"
     with pytest.raises(PatternFailed) as failed:

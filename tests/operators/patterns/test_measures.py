@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from headrace.operators.patterns.expressions import BadExpression
 from tests.operators.patterns.rows_of_pattern import matched
 
 COLUMNS = {"n": pa.int64(), "v": pa.int64(), "d": pa.decimal128(8, 2), "f": pa.float64(), "s": pa.string()}
@@ -54,6 +56,9 @@ ONE_ROW: dict[str, list[Any]] = {
     "ARRAY_AGG(D.v)": [None, None],
     "ARRAY_AGG(DISTINCT v)": [[90, 80, 70, 95], [50, 40, 60]],
     "COUNT(DISTINCT v)": [4, 3],
+    "SUM(DISTINCT v)": [335, 150],
+    "AVG(DISTINCT v)": [83.75, 50.0],
+    "MAX(DISTINCT v)": [95, 60],
     "ARRAY_AGG(CLASSIFIER())": [["A", "B", "B", "C", "C"], ["A", "B", "C"]],
     "BOOL_AND(v > 45)": [True, False],
     "BOOL_OR(B.v > 75)": [True, False],
@@ -147,3 +152,29 @@ def test_rows_may_be_in_several_matches() -> None:
         "TO FIRST B": [1, 2, 3, 4, 5, 6],
         "PAST LAST ROW": [1, 4],
     }
+
+
+@pytest.mark.parametrize("rows", ["ONE ROW PER MATCH", "ALL ROWS PER MATCH"])
+def test_sum_that_does_not_fit_is_an_error(rows: str) -> None:
+    text = f"ORDER BY n MEASURES SUM(v) AS x {rows} PATTERN (A+)"
+    values = [2**62, 2**62, -(2**62)]
+    with pytest.raises(BadExpression, match="SUM does not fit in 64 bits"):
+        matched(text, COLUMNS, [{"n": at, "v": v} for at, v in enumerate(values[:2])])
+    in_order = [{"n": at, "v": v} for at, v in enumerate(sorted(values))]
+    assert matched(text, COLUMNS, in_order)[-1]["x"] == 2**62
+
+
+@pytest.mark.parametrize("rows", ["ONE ROW PER MATCH", "ALL ROWS PER MATCH"])
+def test_nan_is_greater_than_all_numbers(rows: str) -> None:
+    text = f"ORDER BY n MEASURES MIN(f) AS low, MAX(f) AS high {rows} PATTERN (A+)"
+
+    def last(*values: float | None) -> str:
+        found = matched(text, COLUMNS, [{"n": at, "f": f} for at, f in enumerate(values)])[-1]
+        return f"{found['low']} {found['high']}"
+
+    assert last(math.nan, 1.0, None, 3.0) == "1.0 nan"
+    assert last(1.0, math.nan, 3.0) == "1.0 nan"
+    assert last(math.nan, None) == "nan nan"
+    assert last(None, math.inf) == "inf inf"
+    assert last(-math.inf, None) == "-inf -inf"
+    assert last(None, None) == "None None"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from headrace.operators.patterns import syntax as of
+from headrace.operators.patterns.match_recognize import check_pattern
 from headrace.operators.patterns.parsing import TEXT_LENGTH_MAX, parse
 from headrace.operators.patterns.place import BadPattern
 from tests.operators.patterns.oracle import text_of
@@ -190,6 +192,36 @@ def test_error_has_its_place(text: str) -> None:
         parse(text)
     assert (rejected.value.line, rejected.value.column) == (line, column)
     assert problem in rejected.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("PATTERN (" + "(" * 1_000 + "A" + ")" * 1_000 + ")", 1_009),
+        ("PATTERN (A) DEFINE A AS x > " + " + ".join(["1"] * 1_000), None),
+        ("PATTERN (A) DEFINE A AS " + "NOT " * 150 + "x", None),
+        ("PATTERN (A) DEFINE A AS " + "CASE WHEN x THEN " * 1_000 + "x" + " END" * 1_000, None),
+    ],
+    ids=["parentheses", "sum", "not", "case"],
+)
+def test_deep_nesting_is_rejected(text: str, column: int | None) -> None:
+    with pytest.raises(BadPattern, match="the nesting is too deep") as rejected:
+        check_pattern(text)
+    assert column in (None, rejected.value.column)
+
+
+def test_long_chain_of_conditions_is_not_deep() -> None:
+    chain = " OR ".join(f"x = {number} AND y = {number}" for number in range(1_000))
+    found = check_pattern(f"PATTERN (A) DEFINE A AS {chain}").conditions[0].expression
+    numbers = [each.value for each in _constants(found)]
+    assert numbers == [number for number in range(1_000) for _ in "xy"]
+
+
+def _constants(node: of.Expression) -> Iterator[of.Constant]:
+    if isinstance(node, of.Constant):
+        yield node
+    for each in of.children(node):
+        yield from _constants(each)
 
 
 def test_text_has_a_limit() -> None:

@@ -34,7 +34,7 @@ def path_with(condition: str) -> Path:
         "LAST(A.v) IS NULL AND PREV(LAST(A.v), 2) = 5",
         "SUM(A.v) = 3 AND COUNT(A.*) = 2 AND COUNT(A.v) = 1",
         "MIN(U.v) = 3 AND MAX(v) = 8 AND AVG(v) = 5.5",
-        "COUNT(DISTINCT v) = 2 AND MATCH_NUMBER() = 7",
+        "COUNT(DISTINCT v) = 2 AND SUM(DISTINCT v / v) = 1 AND MATCH_NUMBER() = 7",
         "CLASSIFIER() = 'B' AND PREV(CLASSIFIER()) = 'A' AND PREV(CLASSIFIER(), 3) IS NULL",
         "LAST(CLASSIFIER(A)) = 'A' AND FIRST(v, 1) IS NULL AND NEXT(v) = 1",
         "BOOL_OR(A.v = 3) AND ANY_VALUE(v) = 3",

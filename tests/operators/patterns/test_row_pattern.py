@@ -28,6 +28,7 @@ C = op.RowPattern("C")
         ((A + B).at_start(), "^ A B"),
         (A.at_end(), "A $"),
         (op.RowPattern("a b"), '"a b"'),
+        (op.RowPattern("permute") + op.RowPattern("define"), '"permute" "define"'),
     ],
 )
 def test_pattern_is_that_of_the_text(built: op.RowPattern, text: str) -> None:

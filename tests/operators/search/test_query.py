@@ -79,6 +79,10 @@ MARCH_US = 1_772_323_200_000_000
         ("price:5", Range(2, 5, 5)),
         ("price:-5", Range(2, -5, -5)),
         ("price:[-1 TO 2.5}", Range(2, -1, 2.5, True, False)),
+        ("price:-+5", Bool(must_not=(Range(2, 5, 5),))),
+        ("price:-(5 OR 6)", Bool(must_not=(Bool(should=(Range(2, 5, 5), Range(2, 6, 6))),))),
+        ("price:-*", Bool(must_not=(Range(2, None, None),))),
+        ("\\!a", A),
         ("price:>=5", Range(2, 5, None)),
         ("price:<5", Range(2, None, 5, True, False)),
         ("price:*", Range(2, None, None)),
@@ -114,6 +118,8 @@ def test_clauses_without_an_operator_are_all_required_if_set() -> None:
         ("green titel:tea", 6, "field 'titel' is unknown"),
         ("title:(a body:b)", 9, "field 'body' is inside another field"),
         ("a && b", 2, "'&&' has no word"),
+        ("green !tea", 6, "unexpected '!tea'"),
+        ("green price:-title:tea", 13, "field 'title' is inside another field"),
         ("green wi-f*", 6, "a wildcard applies to one word"),
         ("language:a\\*b*", 9, "a wildcard applies to one word"),
         ("green roam~3", 6, "3 edits are not supported"),
@@ -140,8 +146,16 @@ def test_bad_query_is_rejected_with_the_place_of_its_error(text: str, position: 
     assert problem in str(rejected.value)
 
 
-@settings(max_examples=150)
-@given(st.text("ab:()[]{}\"~^*?+-\\/<>&|! \t\n'TONDR0.1é東", max_size=25) | naive.queries)
+_PARTS = ["a", "c*", "a?c", "5", "-5", "2026-03-01", '"a b"', " TO ", " AND ", " OR ", " NOT ", "~1", "^2"]
+_PARTS += ["title:", "price:", "at:", "language:", "*:", *"()[]{}~^!\\<>= +-é東"]
+
+
+@settings(max_examples=500)
+@given(
+    st.text("ab:()[]{}\"~^*?+-\\/<>&|! \t\n'TONDR0.1é東", max_size=25)
+    | st.lists(st.sampled_from(_PARTS), max_size=10).map("".join)
+    | naive.queries
+)
 def test_any_text_is_a_query_or_a_bad_query_with_a_place_in_it(text: str) -> None:
     try:
         tree = PARSER.parse(text)

@@ -56,6 +56,29 @@ def header(message: Message, name: str) -> str:
     return text.decode()
 
 
+def test_row_that_is_late_for_a_pattern_is_written_with_its_time(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str, bootstrap: str
+) -> None:
+    def rows() -> DataFrame:
+        pairs = op.MatchRecognize(
+            "PARTITION BY user ORDER BY at MEASURES COUNT(*) AS rows PATTERN (A B)",
+            late=op.SideOutput(f"{name}.late"),
+        )
+        return read(spark, topic).transform(pairs)
+
+    journal = Journal(tmp_path / "journal.db")
+    send(topic, event("ann", 1), event("ann", 2), event("bob", 300))
+    drain(name, rows(), journal)
+    send(topic, event("ann", 3), event("bob", 301))
+    assert drain(name, rows(), journal).status().late_rows_kept == 1
+    (late,) = consume(bootstrap, f"{name}.late", 1)
+    assert header(late, "offset") == "3"
+    assert header(late, "message") == (
+        "late: the time of the row is 2026-03-01T10:00:03.000Z, before the watermark 2026-03-01T10:05:00.000Z"
+    )
+    assert rows_in(journal.path) == [{"user": "ann", "rows": 2}]
+
+
 def test_late_rows_are_written_to_their_topic_unchanged_and_once(
     spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str, bootstrap: str
 ) -> None:

@@ -26,8 +26,8 @@ FIRST_PASSES = 10
 SEED = 8
 """The choice of the first centres depends on this seed and the points only, so that a batch can run again."""
 
-POINTS_PER_BLOCK = 100_000
-"""Distances are computed in blocks, to bound the memory: a million points to 100 centres would take 800 MB."""
+DISTANCES_PER_BLOCK = 4_000_000
+"""Distances are computed in blocks of 32 MB: those of a million points to 10,000 centres would take 80 GB."""
 
 Matrix = npt.NDArray[np.float64]
 
@@ -65,12 +65,12 @@ def moved(model: Clusters, points: Matrix, weights: Floats, *, k: int, decay: fl
 
 def nearest(centres: Matrix, points: Matrix) -> Ints:
     """The number of the nearest centre of each point; of two at the same distance, the first."""
-    return np.concatenate(
-        [
-            _distances(centres, points[start : start + POINTS_PER_BLOCK]).argmin(axis=1)
-            for start in range(0, len(points), POINTS_PER_BLOCK)
-        ]
-    )
+    return np.concatenate([_distances(centres, block).argmin(axis=1) for block in _blocks(centres, points)])
+
+
+def _blocks(centres: Matrix, points: Matrix) -> list[Matrix]:
+    size = max(1, DISTANCES_PER_BLOCK // len(centres))
+    return [points[start : start + size] for start in range(0, len(points), size)]
 
 
 def _distances(centres: Matrix, points: Matrix) -> Matrix:
@@ -102,7 +102,8 @@ def _chosen(centres: Matrix, points: Matrix, count: int) -> Matrix:
     candidates = np.unique(points, axis=0)
     distances = np.full(len(candidates), np.inf)
     if len(centres):
-        distances = _distances(centres, candidates).min(axis=1)
+        blocks = _blocks(centres, candidates)
+        distances = np.concatenate([_distances(centres, block).min(axis=1) for block in blocks])
     chosen: list[int] = []
     while len(chosen) < count and distances.max() > 0:
         if np.isinf(distances).any():

@@ -167,6 +167,12 @@ class Automaton:
         self.first = {
             at_start: program.follows(program.start, at_start=at_start) for at_start in (False, True)
         }
+        self.last = [
+            position
+            for position, each in enumerate(zip(self.follow, self.follow_at_end, strict=True))
+            if ACCEPT in each[0] or ACCEPT in each[1]
+        ]
+        """The positions of the last row of a match."""
         self._of_variable = [0] * len(numbers)
         for position, variable in enumerate(self.variable):
             self._of_variable[variable] |= 1 << position

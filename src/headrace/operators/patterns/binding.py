@@ -24,6 +24,9 @@ from headrace.operators.patterns.place import BadPattern
 
 NAVIGATIONS = ("first", "last", "prev", "next")
 AGGREGATES = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "any_value", "array_agg")
+CHANGED_BY_DISTINCT = ("count", "sum", "avg", "array_agg")
+"""The others have the same result without DISTINCT."""
+
 VARIABLES_MAX = 60
 """Which variables a row satisfies is one number of 64 bits."""
 
@@ -331,10 +334,9 @@ class _Binding:
             variable = self._variable(node.star[0], node.at) if node.star else None
             return of.Aggregate("count", None, variable, is_final, at=node.at)
         self._require_count(node, 1, 1)
-        if node.is_distinct and node.function not in ("count", "array_agg"):
-            raise self._bad(node.at, f"DISTINCT is not possible with {node.function.upper()}", "remove it")
         variable, inner = self._inside(node.arguments[0], node)
-        return of.Aggregate(node.function, inner, variable, is_final, node.is_distinct, at=node.at)
+        is_distinct = node.is_distinct and node.function in CHANGED_BY_DISTINCT
+        return of.Aggregate(node.function, inner, variable, is_final, is_distinct, at=node.at)
 
     def _inside(self, node: of.Expression, around: of.Call) -> tuple[str | None, of.Expression]:
         """The argument of a navigation or an aggregate, and the variable of its columns: all must have the same."""

@@ -12,7 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -70,10 +70,10 @@ def evaluate(node: of.Expression, leaves: Leaves) -> Datum:
         if function.is_strict and any(pa.types.is_null(each.type) for each in operands):
             return pa.scalar(None)
         return function.columns(*operands)
-    except (pa.ArrowException, TypeError, NotImplementedError) as error:
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         kinds = " and ".join(str(each.type) for each in operands)
         reason = str(error).splitlines()[0][:200]
-        if isinstance(error, pa.ArrowInvalid) and not isinstance(error, pa.ArrowNotImplementedError):
+        if isinstance(error, ValueError) and not isinstance(error, pa.ArrowNotImplementedError):
             problem = f"{shown(node)} failed on values of type {kinds}: {reason}"
         else:
             problem = f"{shown(node)} is not possible with {kinds}"
@@ -169,6 +169,10 @@ def _constant(value: Any) -> pa.Scalar:
 # Columns
 
 
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
 def _is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
@@ -195,10 +199,10 @@ def _aligned(left: Datum, right: Datum) -> tuple[Datum, Datum]:
         return (left, right) if left.type == right.type else (_as_time(left), _as_time(right))
     if _is_time(right.type) and _is_time_text(left):
         return _as_time(left), _as_time(right)
-    if pa.types.is_decimal(left.type) and pa.types.is_floating(right.type):
-        return left.cast(pa.float64()), right
-    if pa.types.is_decimal(right.type) and pa.types.is_floating(left.type):
-        return left, right.cast(pa.float64())
+    if pa.types.is_floating(left.type) != pa.types.is_floating(right.type) and all(
+        map(_is_number, (left.type, right.type))
+    ):
+        return _floating(left), _floating(right)
     return left, right
 
 
@@ -243,7 +247,7 @@ def _subtracted(left: Datum, right: Datum) -> Datum:
 
 
 def _floating(datum: Datum) -> Datum:
-    return datum.cast(pa.float64())
+    return datum.cast(pa.float64(), safe=False)  # an integer beyond 2**53 is rounded
 
 
 def _without_zero(datum: Datum) -> Datum:
@@ -317,13 +321,11 @@ def _common(*operands: Datum) -> list[Datum]:
         kind = pa.int64()
     elif all(_is_time(each) for each in kinds):
         return [_as_time(each) for each in operands]
-    elif all(
-        pa.types.is_integer(each) or pa.types.is_floating(each) or pa.types.is_decimal(each) for each in kinds
-    ):
+    elif all(map(_is_number, kinds)):
         kind = pa.float64()
     else:
         raise TypeError("the types differ")
-    return [each if each.type == kind else each.cast(kind) for each in operands]
+    return [each if each.type == kind else each.cast(kind, safe=kind != pa.float64()) for each in operands]
 
 
 def _case_columns(*operands: Datum) -> Datum:
@@ -357,14 +359,11 @@ def _substring_columns(text: Datum, start: Datum, length: Datum | None = None) -
     return sliced if count is None or first >= 0 else pc.utf8_slice_codeunits(sliced, 0, count)
 
 
-def _substring(text: Any, start: int, length: int | None = None) -> str:
-    text = str(text)
-    begin = start - 1 if start > 0 else max(start, -len(text))
-    if start < 0:
-        begin += len(text)
-    if length is None:
-        return str(text[begin:])
-    return str(text[begin : begin + max(length, 0)])
+def _substring(value: Any, start: int, length: int | None = None) -> str:
+    text = str(value)
+    begin = start + len(text) if start < 0 else max(start - 1, 0)
+    end = len(text) if length is None else begin + max(length, 0)
+    return text[max(begin, 0) : max(end, 0)]
 
 
 def _rounded(value: Datum, digits: Datum | None = None) -> Datum:
@@ -375,6 +374,8 @@ def _rounded(value: Datum, digits: Datum | None = None) -> Datum:
 def _rounded_scalar(value: Any, digits: int = 0) -> Any:
     if isinstance(value, int) and digits >= 0:
         return value
+    if isinstance(value, Decimal):
+        return value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     return pc.round(pa.scalar(value), ndigits=digits, round_mode="half_towards_infinity").as_py()
 
 
@@ -447,7 +448,7 @@ def _modulo(left: Any, right: Any) -> Any:
             if abs(left) < 2**53
             else left - right * _quotient(left, right)
         )
-    return math.fmod(float(left), float(right))
+    return math.fmod(float(left), float(right)) if math.isfinite(left) else math.nan
 
 
 def _quotient(left: int, right: int) -> int:
@@ -478,13 +479,19 @@ def _text(value: Any) -> str:
 
 
 def _greatest(*operands: Any) -> Any:
-    known = [each for each in operands if each is not None]
+    known = _known(operands)
     return max(known) if known else None
 
 
 def _least(*operands: Any) -> Any:
-    known = [each for each in operands if each is not None]
+    known = _known(operands)
     return min(known) if known else None
+
+
+def _known(operands: Sequence[Any]) -> list[Any]:
+    """Those that are not null, without NaN if there are others."""
+    values = [each for each in operands if each is not None]
+    return [each for each in values if each == each] or values
 
 
 def _coalesce(*operands: Any) -> Any:
@@ -534,6 +541,10 @@ def _named(name: str) -> Callable[..., Datum]:
     return lambda operand: getattr(pc, name)(_texts(operand)[0])
 
 
+def _named_scalar(name: str) -> Callable[..., Any]:
+    return lambda operand: getattr(pc, name)(pa.scalar(_text(operand))).as_py()
+
+
 FUNCTIONS: dict[str, Function] = {
     "=": _function(_compared("equal"), _on_numbers(operator.eq), 2),
     "<>": _function(_compared("not_equal"), _on_numbers(operator.ne), 2),
@@ -571,21 +582,28 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "greatest": _function(_extreme("max_element_wise"), _greatest, 1, None, is_strict=False),
     "least": _function(_extreme("min_element_wise"), _least, 1, None, is_strict=False),
-    "lower": _function(_named("utf8_lower"), lambda operand: _text(operand).lower(), 1),
-    "upper": _function(_named("utf8_upper"), lambda operand: _text(operand).upper(), 1),
-    "trim": _function(_named("utf8_trim_whitespace"), lambda operand: _text(operand).strip(), 1),
+    **{
+        name: _function(_named(function), _named_scalar(function), 1)
+        for name, function in (
+            ("lower", "utf8_lower"),
+            ("upper", "utf8_upper"),
+            ("trim", "utf8_trim_whitespace"),
+        )
+    },
     "length": _function(
         lambda operand: pc.utf8_length(_texts(operand)[0]).cast(pa.int64()), lambda text: len(_text(text)), 1
     ),
     "substring": _function(_substring_columns, _substring, 2, 3),
     "round": _function(_rounded, _rounded_scalar, 1, 2),
     "floor": _function(
-        lambda operand: pc.floor(_floating(operand)).cast(pa.int64()),
-        lambda value: math.floor(float(value)),
+        lambda operand: _cast_columns(pc.floor(_floating(operand)), pa.int64()),
+        lambda value: _cast_scalar(pa.int64(), np.floor(float(value))),
         1,
     ),
     "ceil": _function(
-        lambda operand: pc.ceil(_floating(operand)).cast(pa.int64()), lambda value: math.ceil(float(value)), 1
+        lambda operand: _cast_columns(pc.ceil(_floating(operand)), pa.int64()),
+        lambda value: _cast_scalar(pa.int64(), np.ceil(float(value))),
+        1,
     ),
     "sqrt": _function(_root_columns, lambda value: None if value < 0 else math.sqrt(value), 1),
 }
@@ -686,7 +704,7 @@ def _cast_scalar(kind: pa.DataType, value: Any) -> Any:
                 else date.fromisoformat(value.strip())
             )
         found = round(Decimal(str(value).strip()), kind.scale)
-        return found if len(found.as_tuple().digits) <= kind.precision else None
+        return found if found.is_finite() and len(found.as_tuple().digits) <= kind.precision else None
     except (ValueError, ArithmeticError, InvalidOperation, TypeError, AttributeError):
         return None
 

@@ -31,7 +31,7 @@ from headrace.operators.patterns import syntax as of
 from headrace.operators.patterns.automaton import Automaton, TooLarge
 from headrace.operators.patterns.binding import Bound, bind, check_types, walk
 from headrace.operators.patterns.matching import Rules
-from headrace.operators.patterns.parsing import parse
+from headrace.operators.patterns.parsing import parse, too_deep
 from headrace.operators.patterns.pattern_step import (
     ORIGINAL,
     TIE,
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 STEPS_MAX = 1_000_000
 """About a second. A pattern that takes more at one row tries a number of paths that grows exponentially."""
+
+DEPTH_MAX = 100
+"""Of expressions. Python's stack, on which they are evaluated, has a limit."""
 
 OFFSET = "_offset"
 """The column of `read_topic` with the offset of the record, which orders rows of equal time."""
@@ -234,6 +237,8 @@ def check_pattern(text: str) -> of.Clauses:
     clauses = parse(text)
     try:
         bound = bind(text, clauses)
+        for each in bound.expressions():
+            _require_shallow(text, each)
         Automaton(clauses.pattern, {name: number for number, name in enumerate(bound.variables)})
     except TooLarge:
         raise BadPattern(
@@ -243,8 +248,15 @@ def check_pattern(text: str) -> of.Clauses:
             hint="shorten it",
         ) from None
     except RecursionError:
-        raise BadPattern(text, clauses.pattern_at, "the nesting is too deep", hint="simplify it") from None
+        raise too_deep(text, clauses.pattern_at) from None
     return clauses
+
+
+def _require_shallow(text: str, node: of.Expression, depth: int = 0) -> None:
+    if depth > DEPTH_MAX:
+        raise too_deep(text, node.at)
+    for each in of.children(node):
+        _require_shallow(text, each, depth + 1)
 
 
 def pattern_shape(

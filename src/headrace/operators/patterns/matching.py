@@ -172,6 +172,10 @@ class _Search:
         )
         self._first_chosen: dict[bool, dict[int, int | None]] = {False: {}, True: {}}
         self._candidates = self._pass_backwards(satisfied)
+        has_limit = self._within_us is not None or self._rows_max is not None
+        self._next_last = (
+            self._next_last_rows(satisfied) if has_limit and not self._is_empty_possible else None
+        )
         self._start: list[int] = []
         self._end: list[int] = []
         self._partition: list[int] = []
@@ -202,6 +206,13 @@ class _Search:
             [any(automaton.positions(state) >> each & 1 for each in firsts) for state in range(len(tables))]
         )
         return np.flatnonzero(inside & can_start[states]) if len(states) else np.empty(0, np.int64)
+
+    def _next_last_rows(self, satisfied: Ints) -> list[int]:
+        """From each row on, the next that satisfies a variable with which a match may end."""
+        lasts = sum(1 << each for each in {self._automaton.variable[at] for at in self._automaton.last})
+        at = np.where((satisfied & lasts) != 0, np.arange(len(satisfied)), len(satisfied))
+        found: list[int] = np.minimum.accumulate(at[::-1])[::-1].tolist()
+        return found
 
     def _startable(self, satisfied: Ints) -> Sequence[int]:
         """The partitions in which a row satisfies a variable that a match may start with."""
@@ -263,6 +274,9 @@ class _Search:
                 place = bisect_left(candidates, at, place, last)
                 continue
             limit = self._limit(start, known)
+            if limit <= known and self._next_last is not None and self._next_last[start] >= limit:
+                place += 1
+                continue
             path = attempt(start, start == begin and is_start, limit, known, partition, count + 1)
             if path is _PENDING:
                 return start, start, count

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from headrace.operators.patterns import syntax as of
 from headrace.operators.patterns.binding import Bound, aggregate_type, walk
-from headrace.operators.patterns.expressions import as_array, evaluate
+from headrace.operators.patterns.expressions import BadExpression, as_array, evaluate
 from headrace.operators.patterns.matching import Found
 from headrace.operators.patterns.paths import Fold, collected
 from headrace.operators.patterns.row_columns import PointLeaves, RowColumns, where
@@ -131,9 +131,24 @@ class MeasureLeaves:
             return pa.array(valid[end] - valid[first])
         is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
         is_apart = len(first) < 2 or bool((first[1:] >= end[:-1]).all())
-        if is_number and is_apart and node.function in ("sum", "avg", "min", "max"):
+        is_reducible = is_number and is_apart and node.function in ("sum", "avg", "min", "max")
+        is_reducible &= not node.is_distinct
+        if is_reducible and (node.function != "sum" or _sum_fits(values, first, end)):
             return _reduced(node.function, values, first, end).cast(kind)
-        return _one_by_one(node, values, first, end, kind)
+        try:
+            return _one_by_one(node, values, first, end, kind)
+        except OverflowError:
+            problem = f"{node.function.upper()} does not fit in 64 bits"
+            raise BadExpression(node.at, problem, hint="CAST(… AS DOUBLE)") from None
+
+
+def _sum_fits(values: pa.Array, first: Ints, end: Ints) -> bool:
+    """Whether no sum of so many integers can be too large."""
+    if not pa.types.is_integer(values.type) or len(values) == 0:
+        return True
+    extremes = pc.min_max(values).as_py()
+    largest = max(abs(extremes["min"] or 0), abs(extremes["max"] or 0))
+    return bool(largest * int((end - first).max(initial=0)) < 2**63)
 
 
 def _reduced(function: str, values: pa.Array, first: Ints, end: Ints) -> pa.Array:
@@ -144,11 +159,13 @@ def _reduced(function: str, values: pa.Array, first: Ints, end: Ints) -> pa.Arra
     is_integer = pa.types.is_integer(values.type)
     numbers = np.asarray(values.fill_null(0)).astype(np.int64 if is_integer else np.float64)
     if function in ("min", "max"):
-        limits: Any = np.iinfo(np.int64) if is_integer else np.finfo(np.float64)
-        numbers = np.where(is_valid, numbers, limits.max if function == "min" else limits.min)
+        limits = np.iinfo(np.int64)
+        most, least = (limits.max, limits.min) if is_integer else (np.nan, -np.inf)
+        numbers = np.where(is_valid, numbers, most if function == "min" else least)
     if function == "avg":
         numbers = numbers.astype(np.float64)
-    reduce = {"min": np.minimum, "max": np.maximum}.get(function, np.add)
+    # NaN is greater than all numbers.
+    reduce = {"min": np.fmin, "max": np.maximum}.get(function, np.add)
     result = np.zeros(len(first), dtype=numbers.dtype)
     has_any = np.flatnonzero(end > first)
     if len(has_any):

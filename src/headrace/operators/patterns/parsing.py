@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from datetime import UTC, date, datetime, timedelta
+from itertools import accumulate
 from typing import Any, cast
 
 from lark import Lark, Token, Transformer, v_args
@@ -80,8 +81,8 @@ define: "DEFINE"i condition ("," condition)*
 condition: name "AS"i expression
 
 ?expression: disjunction
-?disjunction: conjunction | disjunction OR conjunction -> binary
-?conjunction: negation | conjunction AND negation -> binary
+?disjunction: conjunction (OR conjunction)*
+?conjunction: negation (AND negation)*
 ?negation: comparison | NOT negation -> unary
 ?comparison: sum
     | sum (EQUALS | COMPARISON) sum -> binary
@@ -170,7 +171,21 @@ def parse(text: str) -> of.Clauses:
     except VisitError as error:
         if isinstance(error.orig_exc, BadPattern):
             raise error.orig_exc from None
+        if isinstance(error.orig_exc, RecursionError):
+            raise too_deep(text, _deepest(text)) from None
         raise
+    except RecursionError:
+        raise too_deep(text, _deepest(text)) from None
+
+
+def too_deep(text: str, at: int) -> BadPattern:
+    return BadPattern(text, at, "the nesting is too deep", hint="simplify it")
+
+
+def _deepest(text: str) -> int:
+    """The place of the parenthesis with the most others around it."""
+    depths = accumulate((each == "(") - (each == ")") for each in text)
+    return max(enumerate(depths), key=lambda each: each[1])[0]
 
 
 @functools.cache
@@ -180,7 +195,19 @@ def _parser() -> Lark:
     )
 
 
-_SHOWN = {"$END": "the end of the text", "NAME": "a name", "QUOTED": "a quoted name", "COUNT": "a number"}
+_SHOWN = {
+    "$END": "the end of the text",
+    "NAME": "a name",
+    "QUOTED": "a quoted name",
+    "COUNT": "a number",
+    "NUMBER": "a number",
+    "STRING": "a text in single quotes",
+    "COMPARISON": "a comparison",
+    "SUM_SIGN": "+, -, ||",
+    "PRODUCT_SIGN": "*, /, %",
+    "SIGN": "+, -",
+    "UNIT": "a unit of time",
+}
 
 
 def _unexpected(text: str, error: UnexpectedInput) -> BadPattern:
@@ -396,6 +423,17 @@ class _Build(Transformer):  # type: ignore[type-arg]
         left, sign, right = parts
         function = {"!=": "<>"}.get(str(sign), str(sign)).lower()
         return of.Operation(function, (left, right), sign.start_pos)
+
+    def conjunction(self, meta: Any, parts: list[Any]) -> of.Expression:
+        """Halves of a chain of AND or OR: so it is not deep, however long it is."""
+        if len(parts) == 1:
+            return parts[0]  # type: ignore[no-any-return]
+        middle = len(parts) // 4 * 2 + 1
+        sign = parts[middle]
+        sides = (self.conjunction(meta, parts[:middle]), self.conjunction(meta, parts[middle + 1 :]))
+        return of.Operation(str(sign).lower(), sides, sign.start_pos)
+
+    disjunction = conjunction
 
     def unary(self, meta: Any, parts: list[Any]) -> of.Expression:
         sign, operand = parts

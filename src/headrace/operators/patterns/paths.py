@@ -212,7 +212,18 @@ def collected(node: of.Aggregate, values: Sequence[Any]) -> Any:
     if node.function == "array_agg":
         found = list(dict.fromkeys(values)) if node.is_distinct else list(values)
         return found or None
-    return len({each for each in values if each is not None})
+    known = {each: None for each in values if each is not None}
+    if node.function == "count":
+        return len(known)
+    fold = Fold(node.function)
+    for each in known:
+        fold.add(each)
+    return fold.value()
+
+
+def _is_less(one: Any, other: Any) -> bool:
+    """NaN is greater than all numbers."""
+    return bool(one < other or (other != other and one == one))
 
 
 def _added(state: Any, value: Any) -> Any:
@@ -230,6 +241,14 @@ _FOLDS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any], Any]] =
     "bool_and": (lambda state, value: value if state is None else state and value, lambda state: state, None),
     "bool_or": (lambda state, value: value if state is None else state or value, lambda state: state, None),
     "any_value": (lambda state, value: value if state is None else state, lambda state: state, None),
-    "min": (lambda state, value: value if state is None else min(state, value), lambda state: state, None),
-    "max": (lambda state, value: value if state is None else max(state, value), lambda state: state, None),
+    "min": (
+        lambda state, value: value if state is None or _is_less(value, state) else state,
+        lambda state: state,
+        None,
+    ),
+    "max": (
+        lambda state, value: value if state is None or _is_less(state, value) else state,
+        lambda state: state,
+        None,
+    ),
 }

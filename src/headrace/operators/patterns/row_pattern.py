@@ -152,4 +152,5 @@ def _combined(text: str, *parts: RowPattern) -> RowPattern:
 
 
 def _quoted(name: str) -> str:
-    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+    is_plain = name.isidentifier() and name.upper() != "PERMUTE"
+    return name if is_plain else '"' + name.replace('"', '""') + '"'

@@ -273,9 +273,13 @@ class _Builder:
                 hint=f"did you mean {near[0]!r}?" if near else f"the fields are {known}",
             )
         number = self._numbers[name]
-        if isinstance(item.expr, syntax.Prohibit) and self._fields[number].kind is Kind.NUMBER:
-            return self._word(item.expr, number, boost)
-        return self.node(item.expr, number, boost, depth + 1)
+        expr = item.expr
+        is_negative = (
+            isinstance(expr, syntax.Prohibit) and isinstance(expr.a, syntax.Word) and expr.a.value != "*"
+        )
+        if is_negative and self._fields[number].kind is Kind.NUMBER:
+            return self._word(expr, number, boost)
+        return self.node(expr, number, boost, depth + 1)
 
     def _kind(self, field: int) -> Kind:
         return Kind.TEXT if field == ANY else self._fields[field].kind
@@ -283,6 +287,8 @@ class _Builder:
     def _word(self, item: syntax.Item, field: int, boost: float) -> Node:
         kind = self._kind(field)
         text = str(item.a.value if isinstance(item, syntax.Prohibit) else item.value)
+        if text[0] == "!" and text != "!":
+            raise BadQuery(f"unexpected {text!r}", _place(item), hint='write NOT, or escape the ! with "\\"')
         if text == "*":
             return All(boost) if field == ANY else self._exists(field, boost)
         if kind in (Kind.NUMBER, Kind.TIME):

@@ -105,6 +105,9 @@ def _reason(late: LateRow) -> dict[str, str]:
     if late.window_start is None or late.window_end is None or late.watermark is None:
         return {REASON_HEADER: late.reason or "rejected"}
     end, watermark = iso(late.window_end), iso(late.watermark)
+    if late.window_start == late.window_end:  # of an operator without windows
+        reason = f"late: the time of the row is {end}, before the watermark {watermark}"
+        return {WATERMARK_HEADER: watermark, REASON_HEADER: reason}
     return {
         WINDOW_START_HEADER: iso(late.window_start),
         WINDOW_END_HEADER: end,
