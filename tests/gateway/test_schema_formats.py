@@ -13,7 +13,6 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from headrace.gateway.registry.registry import Registry
-from headrace.gateway.registry.routes import create_router
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.committed import read_committed
 from tests.gateway.conftest import NewTopic, Serve, Serving
@@ -28,7 +27,7 @@ PROTOBUF = "application/vnd.kafka.protobuf.v2+json"
 @pytest.fixture
 def gateway(bootstrap: str, new_topic: NewTopic, serve: Serve) -> Iterator[Serving]:
     registry = Registry.open(bootstrap, topic=f"_schemas-{new_topic()}")
-    yield serve(registry=registry, routers=(create_router(registry),))
+    yield serve(registry=registry)
     registry.close()
 
 

@@ -19,7 +19,6 @@ from headrace.gateway.catalog.routes import catalog_router
 from headrace.gateway.catalog.source import CatalogSource
 from headrace.gateway.connections import WebSocketConnection, connections
 from headrace.gateway.registry.registry import Registry
-from headrace.gateway.registry.routes import create_router
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
 from headrace.webhooks.incoming.reception import Reception
@@ -47,12 +46,10 @@ def serve(
 
         def application(hosts: frozenset[str] | None) -> FastAPI:
             registry = opened.enter_context(_registry(cluster)) if settings.schema_registry else None
-            routers = [catalog_router(CatalogSource(cluster, registry, SystemClock()))]
-            if registry is not None:
-                routers.append(create_router(registry))
+            catalog = catalog_router(CatalogSource(cluster, registry, SystemClock()))
             webhooks = opened.enter_context(_webhooks(cluster, settings, edge or EdgeSettings(), on_problem))
             app = create_app(
-                cluster, settings, hosts=hosts, registry=registry, routers=routers, webhooks=webhooks
+                cluster, settings, hosts=hosts, registry=registry, routers=(catalog,), webhooks=webhooks
             )
             _collect_garbage_rarely()
             return app
