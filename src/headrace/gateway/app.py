@@ -24,6 +24,7 @@ from headrace.gateway.publisher import Publisher
 from headrace.gateway.queues.queues import Queues
 from headrace.gateway.queues.routes import Workers, queue_router
 from headrace.gateway.read_routes import read_router
+from headrace.gateway.registry.other import OtherRegistry
 from headrace.gateway.registry.registry import Registry
 from headrace.gateway.registry.routes import create_router
 from headrace.gateway.request_rates import LimitedRates, RequestRates
@@ -55,12 +56,12 @@ def create_app(
     settings: GatewaySettings,
     *,
     hosts: frozenset[str] | None = None,
-    registry: Registry | None = None,
+    registry: Registry | OtherRegistry | None = None,
     routers: Sequence[APIRouter] = (),
     webhooks: Reception | None = None,
 ) -> FastAPI:
-    """`hosts` are the names in the header Host that are served; all by default. `registry` is served, and has the
-    schemas of records that are written with one. `routers` are further parts."""
+    """`hosts` are the names in the header Host that are served; all by default. `registry` has the schemas of records
+    that are written with one; it is served, unless it is another one. `routers` are further parts."""
     topics = Topics(cluster, metadata_ms=settings.metadata_ms)
     publisher = Publisher(cluster.client_config(), settings)
     starts = Starts(topics, SystemClock(), resume_overlap_ms=settings.resume_overlap_ms)
@@ -108,7 +109,7 @@ def create_app(
     app.include_router(queue_router(Workers(topics, queues, bodies, settings, requests)))
     for router in routers:
         app.include_router(router)
-    if registry is not None:
+    if isinstance(registry, Registry):
         app.include_router(create_router(registry, settings=settings, bodies=bodies))
     _add_errors(app, settings)
     _add_middleware(app, settings, hosts)

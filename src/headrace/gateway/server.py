@@ -18,6 +18,7 @@ from headrace.gateway.app import create_app
 from headrace.gateway.catalog.routes import catalog_router
 from headrace.gateway.catalog.source import CatalogSource
 from headrace.gateway.connections import WebSocketConnection, connections
+from headrace.gateway.registry.other import OtherRegistry
 from headrace.gateway.registry.registry import Registry
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
@@ -45,7 +46,7 @@ def serve(
     with contextlib.ExitStack() as opened:
 
         def application(hosts: frozenset[str] | None) -> FastAPI:
-            registry = opened.enter_context(_registry(cluster)) if settings.schema_registry else None
+            registry = opened.enter_context(_registry(cluster, settings))
             catalog = catalog_router(CatalogSource(cluster, registry, SystemClock()))
             webhooks = opened.enter_context(_webhooks(cluster, settings, edge or EdgeSettings(), on_problem))
             app = create_app(
@@ -72,12 +73,14 @@ def serve(
 
 
 @contextlib.contextmanager
-def _registry(cluster: Cluster) -> Iterator[Registry]:
-    registry = Registry.open(cluster.bootstrap)
-    try:
-        yield registry
-    finally:
-        registry.close()
+def _registry(cluster: Cluster, settings: GatewaySettings) -> Iterator[Registry | OtherRegistry | None]:
+    if settings.registry:
+        yield OtherRegistry(settings.registry)
+    elif settings.schema_registry:
+        with contextlib.closing(Registry.open(cluster.bootstrap)) as registry:
+            yield registry
+    else:
+        yield None
 
 
 @contextlib.contextmanager
