@@ -35,6 +35,12 @@ def gateway(
             help="Pages that may use the gateway: https://shop.example; repeatable.",
         ),
     ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Another schema registry, to use instead of the one that the gateway serves."
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
@@ -76,6 +82,8 @@ def gateway(
         flags["insecure"] = True
     if cors_origin:
         flags["cors_origins"] = ",".join(cors_origin)
+    if registry is not None:
+        flags["registry"] = registry
     settings = gateway_settings(flags)
     serve(
         connect(bootstrap),
