@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from pathlib import Path
@@ -45,6 +46,24 @@ def test_gateway_without_a_registry_serves_topics_only(environment: dict[str, st
         assert httpx.get(f"{address}/topics", timeout=60).status_code == 200
 
 
+def test_gateway_with_another_registry_uses_that_one(environment: dict[str, str], topic: str) -> None:
+    with started("gateway", "--listen", "127.0.0.1:0", environment=environment) as other:
+        url = next_line(other).removeprefix(READY).strip()
+        options = ("--listen", "127.0.0.1:0", "--registry", url)
+        with started("gateway", *options, environment=environment) as process:
+            address = next_line(process).removeprefix(READY).strip()
+            body = {"value_schema": '"string"', "records": [{"value": "a"}]}
+            headers = {"Content-Type": "application/vnd.kafka.avro.v2+json"}
+            written = httpx.post(
+                f"{address}/topics/{topic}", content=json.dumps(body), headers=headers, timeout=60
+            )
+            assert written.status_code == 200, written.text
+            assert httpx.get(f"{address}/subjects", timeout=60).status_code == 404
+            found = httpx.get(f"{address}/catalog", params={"name": topic}, timeout=60).json()
+            assert [each["subject"] for each in found["schemas"]] == [f"{topic}-value"]
+        assert f"{topic}-value" in httpx.get(f"{url}/subjects", timeout=60).json()
+
+
 def test_settings_come_from_options(environment: dict[str, str], topic: str) -> None:
     options = (
         "--listen",
@@ -83,4 +102,5 @@ def test_buffered_records_survive_a_killed_gateway_and_an_unavailable_broker(tmp
 def test_wrong_start_is_an_error(headrace: Headrace) -> None:
     assert "--insecure" in headrace("gateway", "--listen", "0.0.0.0:0", code=1).err
     assert "is unknown" in headrace("gateway", "--set", "ports=1", code=1).err
+    assert "not the address of a schema registry" in headrace("gateway", "--registry", "here", code=1).err
     assert "is too small" in headrace("gateway", "--set", "records_max=0", code=1).err

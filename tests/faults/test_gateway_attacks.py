@@ -104,13 +104,14 @@ def test_body_of_a_gigabyte_is_rejected_before_it_is_read(bootstrap: str, topic:
         assert is_served(gateway, topic)
 
 
-def test_a_thousand_bodies_that_never_end(bootstrap: str, topic: str) -> None:
+@pytest.mark.parametrize("path", ["/topics/{topic}", "/subjects/{topic}-value/versions"])
+def test_a_thousand_bodies_that_never_end(bootstrap: str, topic: str, path: str) -> None:
     head = (
-        f"POST /topics/{topic} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"POST {path.format(topic=topic)} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         "Content-Length: 1000\r\n\r\n["
     )
     with (
-        GatewayProcess(bootstrap, body_ms_max=20_000) as gateway,
+        GatewayProcess(bootstrap, body_ms_max=20_000, schema_registry="true") as gateway,
         connections(gateway, SLOW_BODIES, head.encode()) as clients,
     ):
         assert is_served(gateway, topic)

@@ -21,6 +21,7 @@ from headrace.edges.settings import EdgeSettings
 from headrace.gateway.app import create_app
 from headrace.gateway.connections import connections
 from headrace.gateway.edge_publisher import EdgePublisher
+from headrace.gateway.registry.other import OtherRegistry
 from headrace.gateway.registry.registry import Registry
 from headrace.gateway.server import WEB_SOCKETS
 from headrace.gateway.settings import GatewaySettings
@@ -40,7 +41,7 @@ class Serving:
         self,
         bootstrap: str,
         *,
-        registry: Registry | None = None,
+        registry: Registry | OtherRegistry | None = None,
         routers: tuple[APIRouter, ...] = (),
         edge: EdgeSettings | None = None,
         **limits: Any,

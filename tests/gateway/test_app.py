@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -11,7 +12,12 @@ from typing import Any
 import pytest
 from fastapi import APIRouter
 
+from headrace.clock import SystemClock
 from headrace.edges.settings import EdgeSettings
+from headrace.gateway.catalog.routes import catalog_router
+from headrace.gateway.catalog.source import CatalogSource
+from headrace.gateway.registry.registry import Registry
+from headrace.kafka.cluster import Cluster
 from tests.gateway.conftest import Serve, Serving
 from tests.webhooks.incoming.receiving import stored
 from tests.webhooks.incoming.sending import source
@@ -111,25 +117,54 @@ def test_requests_beyond_the_bound_are_told_to_come_back(serve: Serve, topic: st
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("of_registry", "examples"), [(False, 50), (True, 15)], ids=["gateway", "registry"])
 def test_every_request_that_the_description_allows_gets_a_response_that_it_has(
-    serve: Serve, topic: str, tmp_path: Path
+    serve: Serve,
+    bootstrap: str,
+    cluster: Cluster,
+    topic: str,
+    tmp_path: Path,
+    of_registry: bool,
+    examples: int,
 ) -> None:
     stored(tmp_path, source("none", name="0", topic=topic))
-    gateway = serve(produce_ms_max=5_000, wait_ms_max=100, edge=EdgeSettings(data_dir=tmp_path))
-    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{gateway.url}/openapi.json"]
-    command += ["--phases", "coverage,fuzzing", "--max-examples", "50", "--generation-deterministic"]
-    # Streams do not end. Which start of a read excludes another one can't be described, and Starlette's Allow has the
-    # method of one route.
-    command += [
-        "--exclude-path-regex",
-        "stream",
-        "--exclude-checks",
-        "positive_data_acceptance,allow_header_conformance",
-    ]
-    ran = subprocess.run([*command, "--no-color"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout[-5_000:] + ran.stderr[-1_000:]
-    assert "Tested: 15" in ran.stdout
-    assert gateway.get(f"/topics/{topic}").status_code == 200
+    with contextlib.closing(Registry.open(bootstrap, topic=f"_schemas-{topic}")) as registry:
+        catalog = catalog_router(CatalogSource(cluster, registry, SystemClock()))
+        edge = EdgeSettings(data_dir=tmp_path)
+        gateway = serve(
+            produce_ms_max=5_000, wait_ms_max=100, edge=edge, registry=registry, routers=(catalog,)
+        )
+        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{gateway.url}/openapi.json"]
+        command += ["--phases", "coverage,fuzzing", "--max-examples", str(examples)]
+        # Streams do not end. Which start of a read excludes another one can't be described, and Starlette's Allow has
+        # the method of one route.
+        command += [
+            "--generation-deterministic",
+            "--exclude-path-regex",
+            "stream",
+            "--include-tag" if of_registry else "--exclude-tag",
+            "schema registry",
+            "--exclude-checks",
+            "positive_data_acceptance,allow_header_conformance",
+        ]
+        ran = subprocess.run(
+            [*command, "--no-color"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stdout[-5_000:] + ran.stderr[-1_000:]
+        assert f"Tested: {operations_of(gateway, of_registry=of_registry)}" in ran.stdout
+        assert gateway.get(f"/topics/{topic}").status_code == 200
+
+
+def operations_of(gateway: Serving, *, of_registry: bool) -> int:
+    """Of the description, without streams."""
+    paths: dict[str, Any] = gateway.get("/openapi.json").json()["paths"]
+    return sum(
+        ("schema registry" in operation["tags"]) == of_registry
+        for path, methods in paths.items()
+        if "stream" not in path
+        for operation in methods.values()
+    )
 
 
 def test_unknown_path_and_method_are_errors_in_the_same_form(gateway: Serving) -> None:

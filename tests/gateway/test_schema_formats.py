@@ -12,11 +12,13 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from headrace.gateway.registry.other import OtherRegistry
 from headrace.gateway.registry.registry import Registry
-from headrace.gateway.registry.routes import create_router
 from headrace.kafka.cluster import Cluster
 from headrace.kafka.committed import read_committed
+from headrace.testing.ports import free_port
 from tests.gateway.conftest import NewTopic, Serve, Serving
+from tests.gateway.registry.serving import running_registry
 
 ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
 OTHER = ORDER.replace('"id"', '"number"')
@@ -28,7 +30,7 @@ PROTOBUF = "application/vnd.kafka.protobuf.v2+json"
 @pytest.fixture
 def gateway(bootstrap: str, new_topic: NewTopic, serve: Serve) -> Iterator[Serving]:
     registry = Registry.open(bootstrap, topic=f"_schemas-{new_topic()}")
-    yield serve(registry=registry, routers=(create_router(registry),))
+    yield serve(registry=registry)
     registry.close()
 
 
@@ -135,6 +137,45 @@ def test_the_description_has_the_content_types(gateway: Serving) -> None:
     content = post["requestBody"]["content"]
     assert {AVRO, JSON_SCHEMA, PROTOBUF} < content.keys()
     assert "value_schema_id" in content[AVRO]["schema"]["properties"]
+
+
+def test_schemas_of_another_registry_are_used(
+    bootstrap: str, serve: Serve, cluster: Cluster, new_topic: NewTopic
+) -> None:
+    topic, other = new_topic(1), new_topic(1)
+    context = SerializationContext(topic, MessageField.VALUE)
+    with running_registry(bootstrap) as url, SchemaRegistryClient({"url": url}) as client:
+        gateway = serve(registry=OtherRegistry(url))
+        for _ in range(2):
+            status, answer = post(gateway, topic, AVRO, records=[{"value": {"id": 7}}], value_schema=ORDER)
+            assert (status, answer["value_schema_id"]) == (200, 1)
+        assert post(gateway, other, AVRO, records=[{"value": {"id": 8}}], value_schema_id=1)[0] == 200
+        written = [*values(cluster, topic), *values(cluster, other)]
+        assert [AvroDeserializer(client)(each, context) for each in written] == [
+            {"id": 7},
+            {"id": 7},
+            {"id": 8},
+        ]
+        assert client.get_subjects() == [f"{topic}-value"]
+        for body, expected in (
+            ({"value_schema_id": 1, "records": [{"value": 7}]}, (422, 42205)),
+            ({"value_schema_id": 999, "records": [{"value": 7}]}, (422, 42205)),
+            ({"value_schema": "no schema", "records": [{"value": 7}]}, (422, 42205)),
+            ({"value_schema": OTHER, "records": [{"value": {"number": 7}}]}, (408, 40801)),
+        ):
+            status, answer = post(gateway, topic, AVRO, **body)
+            assert (status, answer["error_code"]) == expected, answer
+        assert gateway.get("/subjects").status_code == 404
+
+
+def test_another_registry_that_is_unavailable_is_an_error_with_a_time_to_come_back(
+    serve: Serve, new_topic: NewTopic
+) -> None:
+    gateway = serve(registry=OtherRegistry(f"http://127.0.0.1:{free_port()}"))
+    body = json.dumps({"records": [{"value": {"id": 7}}], "value_schema": ORDER})
+    response = gateway.post(f"/topics/{new_topic(1)}", body, AVRO)
+    assert (response.status_code, response.json()["error_code"]) == (503, 50003)
+    assert int(response.headers["Retry-After"]) > 0
 
 
 def test_without_a_registry_the_content_types_are_not_supported(serve: Serve, new_topic: NewTopic) -> None:

@@ -52,6 +52,18 @@ def test_webhook_is_in_the_topic_when_it_is_answered(serving: Serving, by: Sourc
     assert post(serving, sample(by)).json() == {"result": "accepted before"}
 
 
+def test_page_of_another_site_writes_no_event(serve: Serve, topic: str, tmp_path: Path) -> None:
+    stored(tmp_path, source("none", topic=topic))
+    closed = serve(edge=EdgeSettings(data_dir=tmp_path))
+    page = {"Origin": "https://shop.example", "Content-Type": "text/plain"}
+    assert closed.client.post(RECEIVED, content=b"1", headers=page).status_code == 403
+    assert closed.records(topic) == []
+    allowing = serve(edge=EdgeSettings(data_dir=tmp_path / "other"), cors_origins="https://shop.example")
+    stored(tmp_path / "other", source("none", topic=topic))
+    assert allowing.client.post(RECEIVED, content=b"1", headers=page).status_code == 200
+    assert len(allowing.records(topic)) == 1
+
+
 def test_wrong_signature_gets_the_same_answer_whatever_is_wrong(serving: Serving, by: Source) -> None:
     right = sample(by)
     answers = [

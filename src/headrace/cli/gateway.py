@@ -37,6 +37,12 @@ def gateway(
         ),
     ] = None,
     overload: Overload = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Another schema registry, to use instead of the one that the gateway serves."
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
@@ -78,6 +84,8 @@ def gateway(
         flags["insecure"] = True
     if cors_origin:
         flags["cors_origins"] = ",".join(cors_origin)
+    if registry is not None:
+        flags["registry"] = registry
     settings = gateway_settings(flags)
     serve(
         connect(bootstrap),

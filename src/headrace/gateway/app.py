@@ -25,7 +25,9 @@ from headrace.gateway.publisher import Publisher
 from headrace.gateway.queues.queues import Queues
 from headrace.gateway.queues.routes import Workers, queue_router
 from headrace.gateway.read_routes import read_router
+from headrace.gateway.registry.other import OtherRegistry
 from headrace.gateway.registry.registry import Registry
+from headrace.gateway.registry.routes import create_router
 from headrace.gateway.request_rates import LimitedRates, RequestRates
 from headrace.gateway.schema_formats import SchemaFormats
 from headrace.gateway.settings import GatewaySettings
@@ -55,14 +57,14 @@ def create_app(
     settings: GatewaySettings,
     *,
     hosts: frozenset[str] | None = None,
-    registry: Registry | None = None,
+    registry: Registry | OtherRegistry | None = None,
     routers: Sequence[APIRouter] = (),
     webhooks: Reception | None = None,
     edge: EdgePublisher | None = None,
 ) -> FastAPI:
     """`hosts` are the names in the header Host that are served; all by default. `registry` has the schemas of records
-    that are written with one. `routers` are further parts. `edge` writes records by another overload policy than
-    `block`."""
+    that are written with one; it is served, unless it is another one. `routers` are further parts. `edge` writes
+    records by another overload policy than `block`."""
     topics = Topics(cluster, metadata_ms=settings.metadata_ms)
     publisher = Publisher(cluster.client_config(), settings)
     starts = Starts(topics, SystemClock(), resume_overlap_ms=settings.resume_overlap_ms)
@@ -111,6 +113,8 @@ def create_app(
     app.include_router(queue_router(Workers(topics, queues, bodies, settings, requests)))
     for router in routers:
         app.include_router(router)
+    if isinstance(registry, Registry):
+        app.include_router(create_router(registry, settings=settings, bodies=bodies))
     _add_errors(app, settings)
     _add_middleware(app, settings, hosts)
     return app

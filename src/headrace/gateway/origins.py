@@ -1,4 +1,5 @@
-"""Requests that browsers let every page send without asking first: WebSockets, and a POST without a body.
+"""Requests that browsers let every page send without asking first: WebSockets, and a POST without a body, or with a
+body of text or without a type.
 
 The header Origin names the page. For other requests the browser asks, and CORS is closed by default.
 """

@@ -26,6 +26,7 @@ from headrace.gateway.records import NewRecord
 from headrace.gateway.registry import errors
 from headrace.gateway.registry.changes import Wanted
 from headrace.gateway.registry.errors import RegistryError
+from headrace.gateway.registry.other import OtherRegistry
 from headrace.gateway.registry.registry import Registry
 from headrace.schemas.definition import Definition, SchemaType
 from headrace.schemas.encoding import Encode, encoder
@@ -78,7 +79,7 @@ class _Known(Struct, frozen=True):
 class SchemaFormats:
     """Threads may share it."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry | OtherRegistry) -> None:
         self._registry = registry
         self._of_text = functools.lru_cache(maxsize=ENCODERS_MAX)(self._register)
         self._of_id = functools.lru_cache(maxsize=ENCODERS_MAX)(self._find)
@@ -133,7 +134,7 @@ class SchemaFormats:
             if schema_id is not None:
                 return self._of_id(kind, schema_id)
             known = self._of_text(subject, kind, text or "")
-            if not self._is_registered(subject, known.id):
+            if not self._registry.has(subject, known.id):  # somebody deleted it
                 self._of_text.cache_clear()
                 known = self._of_text(subject, kind, text or "")
             return known
@@ -147,14 +148,6 @@ class SchemaFormats:
             raise SchemaRejected(
                 f"Error when registering schema: {error.message}", hint=f"the subject is {subject}"
             ) from None
-
-    def _is_registered(self, subject: str, schema_id: int) -> bool:
-        """Somebody may have deleted it meanwhile."""
-        try:
-            versions = self._registry.of_id(schema_id, deleted=False)
-        except RegistryError:
-            return False
-        return any(each.subject == subject for each in versions)
 
     def _register(self, subject: str, kind: SchemaType, text: str) -> _Known:
         wanted = Wanted(definition=Definition(text=text, type=kind))

@@ -19,8 +19,8 @@ from headrace.gateway.catalog.routes import catalog_router
 from headrace.gateway.catalog.source import CatalogSource
 from headrace.gateway.connections import WebSocketConnection, connections
 from headrace.gateway.edge_publisher import EdgePublisher
+from headrace.gateway.registry.other import OtherRegistry
 from headrace.gateway.registry.registry import Registry
-from headrace.gateway.registry.routes import create_router
 from headrace.gateway.settings import GatewaySettings
 from headrace.kafka.cluster import Cluster
 from headrace.webhooks.incoming.reception import Reception
@@ -47,19 +47,15 @@ def serve(
     with contextlib.ExitStack() as opened:
 
         def application(hosts: frozenset[str] | None) -> FastAPI:
-            registry = opened.enter_context(_registry(cluster)) if settings.schema_registry else None
-            routers = [catalog_router(CatalogSource(cluster, registry, SystemClock()))]
-            if registry is not None:
-                routers.append(create_router(registry))
+            registry = opened.enter_context(_registry(cluster, settings))
             of_edge = edge or EdgeSettings()
-            webhooks = opened.enter_context(_webhooks(cluster, settings, of_edge, on_problem))
             app = create_app(
                 cluster,
                 settings,
                 hosts=hosts,
                 registry=registry,
-                routers=routers,
-                webhooks=webhooks,
+                routers=(catalog_router(CatalogSource(cluster, registry, SystemClock())),),
+                webhooks=opened.enter_context(_webhooks(cluster, settings, of_edge, on_problem)),
                 edge=opened.enter_context(_edge(cluster, settings, of_edge, on_problem)),
             )
             _collect_garbage_rarely()
@@ -83,12 +79,14 @@ def serve(
 
 
 @contextlib.contextmanager
-def _registry(cluster: Cluster) -> Iterator[Registry]:
-    registry = Registry.open(cluster.bootstrap)
-    try:
-        yield registry
-    finally:
-        registry.close()
+def _registry(cluster: Cluster, settings: GatewaySettings) -> Iterator[Registry | OtherRegistry | None]:
+    if settings.registry:
+        yield OtherRegistry(settings.registry)
+    elif settings.schema_registry:
+        with contextlib.closing(Registry.open(cluster.bootstrap)) as registry:
+            yield registry
+    else:
+        yield None
 
 
 @contextlib.contextmanager

@@ -28,6 +28,12 @@ class GatewaySettings:
     schema_registry: bool = setting(
         True, doc="Serve the schema registry, which keeps its schemas in the topic `_schemas`."
     )
+    registry: str = setting(
+        "",
+        doc="Address of another schema registry (or several, with commas), such as http://127.0.0.1:8081: the gateway "
+        "then serves none, and uses that one for records with schemas and for the catalogue. Two kinds of registries "
+        "must not write to one topic.",
+    )
     connections_max: int = setting(
         10_240,
         minimum=1,

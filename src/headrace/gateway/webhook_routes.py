@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from headrace.gateway.answers import as_json, error, retry_after
 from headrace.gateway.bodies import Bodies
 from headrace.gateway.errors import NoSuchPath, Overloaded, UnsupportedContentType
+from headrace.gateway.origins import check_origin
 from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
 from headrace.webhooks.errors import DamagedDefinition
@@ -33,6 +34,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The event is in the topic, or was accepted before"},
     202: {"description": "The event is in the buffer on disk, or is a dead letter"},
     401: error("The request is not accepted"),
+    403: error("A page of another site"),
     408: error("The body took too long"),
     413: error("The body is too large"),
     415: error("The body is compressed"),
@@ -62,6 +64,7 @@ def webhook_router(
         response_model=None,
     )
     async def receive(request: Request) -> Response:
+        check_origin(request, settings)  # browsers let every page send a body
         source = _find(reception, request.path_params["name"])
         _check_encoding(request)
         async with bodies.body(request, bytes_max=source.body_bytes_max) as body:

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -36,6 +36,9 @@ NO_SUBJECT = 40401
 
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 _STATUS_OF_OVERLOAD = 429
+
+
+T = TypeVar("T")
 
 
 class _Found(Struct):
@@ -88,9 +91,13 @@ class RegistryClient:
         found: int = _decoded(response, dict[str, Any], self.shown)["id"]
         return found
 
-    def _get(self, path: str) -> _Found:
-        found: _Found = _decoded(self._request("GET", path), _Found, self.shown)
+    def get(self, path: str, kind: type[T]) -> T:
+        """The response to any other request."""
+        found: T = _decoded(self._request("GET", path), kind, self.shown)
         return found
+
+    def _get(self, path: str) -> _Found:
+        return self.get(path, _Found)
 
     def _of_subject(self, found: _Found, subject: str) -> RegisteredSchema:
         if found.id is None:

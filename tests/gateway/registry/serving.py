@@ -7,6 +7,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -16,10 +17,10 @@ from headrace.gateway.registry.routes import create_router
 
 
 @contextlib.contextmanager
-def served(registry: Registry, *, port: int = 0) -> Iterator[str]:
+def served(registry: Registry, *, port: int = 0, **options: Any) -> Iterator[str]:
     """The address of a server of this registry."""
     app = FastAPI()
-    app.include_router(create_router(registry))
+    app.include_router(create_router(registry, **options))
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))

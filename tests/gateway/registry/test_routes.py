@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from google.protobuf.message_factory import GetMessageClass
 from headrace.gateway.registry.limits import RegistryLimits
 from headrace.gateway.registry.negotiation import JSON_V1
 from headrace.gateway.registry.registry import Registry
+from headrace.gateway.settings import GatewaySettings
 from headrace.schemas.protobuf.compiler import compile_proto
 from tests.gateway.registry.conftest import OpenRegistry
 from tests.gateway.registry.serving import served
@@ -387,6 +389,37 @@ def test_a_body_and_a_schema_are_bounded(open_registry: OpenRegistry) -> None:
         assert code(response) == (422, 42201)
         response = httpx.post(f"{url}/subjects/s/versions", content=b"x" * 1_000_000)
         assert code(response) == (413, 413)
+
+
+def test_a_body_that_does_not_end_is_rejected_in_time(registry: Registry) -> None:
+    with served(registry, settings=GatewaySettings(body_ms_max=100)) as url:
+        address = httpx.URL(url)
+        with socket.create_connection((address.host, address.port or 0), timeout=60) as client:
+            client.sendall(
+                b"POST /subjects/s/versions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
+            )
+            head, _, answer = client.recv(10_000).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert json.loads(answer)["error_code"] == 408
+
+
+def test_bodies_together_are_bounded(registry: Registry) -> None:
+    with served(registry, settings=GatewaySettings(bodies_bytes_max=100)) as url:
+        response = httpx.post(f"{url}/subjects/s/versions", json=body('"' + "x" * 100 + '"'))
+        assert code(response) == (503, 503)
+        assert int(response.headers["Retry-After"]) > 0
+        assert code(httpx.put(f"{url}/mode", json={"mode": "x"})) == (422, 42204), "they count no longer"
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"), [("https://evil.example", 403), ("{url}", 200), (None, 200)], ids=repr
+)
+def test_a_page_of_another_site_registers_nothing(url: str, origin: str | None, status: int) -> None:
+    """Browsers let every page send a body without a type, and do not ask before."""
+    headers = {} if origin is None else {"Origin": origin.format(url=url)}
+    response = httpx.post(f"{url}/subjects/s/versions", content=json.dumps(body(ORDER)), headers=headers)
+    assert response.status_code == status
+    assert httpx.get(f"{url}/subjects").json() == (["s"] if status == 200 else [])
 
 
 def test_an_import_keeps_ids_and_versions(http: httpx.Client) -> None:

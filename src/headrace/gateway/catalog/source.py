@@ -16,6 +16,7 @@ from headrace.gateway.catalog.build import Known, build
 from headrace.gateway.catalog.fields import FIELDS_MAX, fields_of
 from headrace.gateway.catalog.jobs import JOBS_TOPIC, Report, last_reports
 from headrace.gateway.catalog.model import Catalog, EventSchema, EventType
+from headrace.gateway.registry.other import OtherRegistry
 from headrace.gateway.registry.records import Version
 from headrace.gateway.registry.registry import Registry
 from headrace.kafka.cluster import Cluster
@@ -50,7 +51,7 @@ class _Remembered(Struct, frozen=True):
 class CatalogSource:
     """`registry` is None if there is none; then no schemas are known. Threads may share it."""
 
-    def __init__(self, cluster: Cluster, registry: Registry | None, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, registry: Registry | OtherRegistry | None, clock: Clock) -> None:
         self._cluster = cluster
         self._registry = registry
         self._clock = clock

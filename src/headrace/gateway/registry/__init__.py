@@ -5,7 +5,9 @@ state        what the records say; changes only by applying them
 log          follows the topic, and writes to it as its only writer
 identities   which schemas are the same
 registry     what clients request: registering, looking up, deleting, configuring
-routes       the same over HTTP; settings_routes those of levels and modes; exchange what they share
+routes       the same over HTTP; settings_routes those of levels and modes; exchange what they share; description how
+             OpenAPI shows them
+other        another registry, over its HTTP API, which the gateway uses instead
 
 Any number of gateways may serve the same topic. Each reads all of it. To write, a gateway opens a transactional
 producer whose id is that of the topic: this fences the gateway that wrote before, which takes the topic back for its

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -13,10 +14,15 @@ from fastapi.routing import APIRoute
 from starlette.routing import Match
 from starlette.types import Scope
 
+from headrace.gateway.answers import retry_after
+from headrace.gateway.bodies import Bodies
+from headrace.gateway.errors import GatewayError
+from headrace.gateway.origins import check_origin
 from headrace.gateway.registry import errors
 from headrace.gateway.registry.errors import RegistryError
 from headrace.gateway.registry.negotiation import JSON_V1, OFFERED, decoded_body, response_type
 from headrace.gateway.registry.requests import decode_body
+from headrace.gateway.settings import GatewaySettings
 
 THREADS_MAX = 16
 """Requests that read, parse and compare at the same time. Writes take turns."""
@@ -26,6 +32,8 @@ BODY_FACTOR = 2
 
 BODY_EXTRA_BYTES = 100_000
 """For what comes with a schema: references, metadata, rules."""
+
+RETRY_AFTER_S_MAX = 5
 
 PROBED = frozenset({"/", "/master_available"})
 """Probes send any header Accept."""
@@ -57,6 +65,10 @@ class RegistryRoute(APIRoute):
                 response = await handle(request)
             except RegistryError as error:
                 response = json_response({"error_code": error.code, "message": str(error)}, error.status)
+            except GatewayError as error:  # the hint is about settings and routes of the gateway
+                response = json_response({"error_code": error.code, "message": error.message}, error.status)
+                if error.may_succeed_later:
+                    response.headers["Retry-After"] = retry_after(RETRY_AFTER_S_MAX)
             response.headers["content-type"] = media_type
             return response
 
@@ -66,22 +78,22 @@ class RegistryRoute(APIRoute):
 class Exchange:
     """Shared by all routes of a registry. `schema_bytes_max` bounds the bodies of requests."""
 
-    def __init__(self, *, schema_bytes_max: int) -> None:
+    def __init__(self, *, schema_bytes_max: int, settings: GatewaySettings, bodies: Bodies) -> None:
         self._body_bytes_max = schema_bytes_max * BODY_FACTOR + BODY_EXTRA_BYTES
+        self._settings = settings
+        self._bodies = bodies
         self._threads = CapacityLimiter(THREADS_MAX)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         return await to_thread.run_sync(work, limiter=self._threads)
 
-    async def body(self, request: Request, kind: type[T]) -> T:
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > self._body_bytes_max:
-                raise RegistryError(
-                    413, 413, f"the body of the request has more than {self._body_bytes_max:,} bytes"
-                )
-        return decode_body(decoded_body(bytes(body), request.headers.get("content-type")), kind)
+    @asynccontextmanager
+    async def body(self, request: Request, kind: type[T]) -> AsyncIterator[T]:
+        content_type = request.headers.get("content-type")
+        if content_type is None:  # browsers let every page send that; for other types they ask
+            check_origin(request, self._settings)
+        async with self._bodies.body(request, bytes_max=self._body_bytes_max) as body:
+            yield decode_body(decoded_body(body, content_type), kind)
 
 
 def schema_id_of(text: str) -> int:

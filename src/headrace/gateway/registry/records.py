@@ -146,7 +146,7 @@ def decode_value(key: Key, data: bytes) -> Value | None:
         value = msgspec.json.decode(data, type=dict[str, Any])
         match key:
             case SchemaKey():
-                return _version(value)
+                return _version_of(value)
             case ConfigKey():
                 level = value.get("compatibilityLevel")
                 return None if level is None else Compatibility(level)
@@ -158,6 +158,14 @@ def decode_value(key: Key, data: bytes) -> Value | None:
                 return GreatestId(int(value["greatestId"])) if "greatestId" in value else None
     except (msgspec.MsgspecError, RecursionError, KeyError, ValueError, TypeError) as error:
         raise UnreadableRecord(f"its value is not one of a registry: {error!r:.200}") from None
+
+
+def version_of(fields: dict[str, Any]) -> Version:
+    """As the API has it."""
+    try:
+        return _version_of(fields)
+    except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
+        raise UnreadableRecord(f"not a version of a schema: {error!r:.200}") from None
 
 
 def version_fields(version: Version) -> dict[str, Any]:
@@ -175,7 +183,7 @@ def definition_fields(definition: Definition, extra: dict[str, Any]) -> dict[str
     return fields | extra | {"schema": definition.text}
 
 
-def _version(value: dict[str, Any]) -> Version:
+def _version_of(value: dict[str, Any]) -> Version:
     references = msgspec.convert(value.get("references") or [], tuple[Reference, ...])
     return Version(
         subject=msgspec.convert(value["subject"], str),

@@ -17,6 +17,7 @@ from headrace.events.errors import EventsError
 from headrace.events.records import InRecord
 from headrace.gateway.registry import changes, errors, identities
 from headrace.gateway.registry.changes import Wanted
+from headrace.gateway.registry.errors import RegistryError
 from headrace.gateway.registry.limits import RegistryLimits
 from headrace.gateway.registry.log import Decision, RegistryLog
 from headrace.gateway.registry.records import (
@@ -104,6 +105,12 @@ class Registry:
         if known is None:
             raise errors.schema_not_found(schema_id)
         return [each for each in known if deleted or not each.is_deleted]
+
+    def has(self, subject: str, schema_id: int) -> bool:
+        """Whether a version of the subject has this schema, which somebody may have deleted."""
+        with contextlib.suppress(RegistryError):
+            return any(each.subject == subject for each in self.of_id(schema_id, deleted=False))
+        return False
 
     # Subjects
 

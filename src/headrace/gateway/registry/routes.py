@@ -7,7 +7,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from headrace.gateway.bodies import Bodies
 from headrace.gateway.registry import errors
+from headrace.gateway.registry.description import RESPONSES, body_of
 from headrace.gateway.registry.errors import RegistryError
 from headrace.gateway.registry.exchange import (
     Exchange,
@@ -23,21 +25,31 @@ from headrace.gateway.registry.records import Version, definition_fields, versio
 from headrace.gateway.registry.registry import Registry
 from headrace.gateway.registry.requests import SchemaBody
 from headrace.gateway.registry.settings_routes import SettingsRoutes
+from headrace.gateway.settings import GatewaySettings
 from headrace.schemas.definition import SchemaType
 
 
-def create_router(registry: Registry) -> APIRouter:
-    """All routes of the registry. It is opened and closed by the caller."""
+def create_router(
+    registry: Registry, *, settings: GatewaySettings | None = None, bodies: Bodies | None = None
+) -> APIRouter:
+    """All routes of the registry. It is opened and closed by the caller. The limits on bodies are in `settings`; those
+    in `bodies` are counted together."""
     router = APIRouter(route_class=RegistryRoute, tags=["schema registry"])
-    Routes(registry).add_to(router)
+    settings = settings or GatewaySettings()
+    exchange = Exchange(
+        schema_bytes_max=registry.limits.schema_bytes_max,
+        settings=settings,
+        bodies=bodies or Bodies(settings),
+    )
+    Routes(registry, exchange).add_to(router)
     return router
 
 
 class Routes:
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, exchange: Exchange) -> None:
         self._registry = registry
-        self._exchange = Exchange(schema_bytes_max=registry.limits.schema_bytes_max)
-        self._settings = SettingsRoutes(registry, self._exchange)
+        self._exchange = exchange
+        self._settings = SettingsRoutes(registry, exchange)
 
     def add_to(self, router: APIRouter) -> None:
         table: list[tuple[str, str, Callable[..., Awaitable[Response]]]] = [
@@ -64,7 +76,13 @@ class Routes:
         ]
         for method, path, endpoint in (*table, *self._settings.table):
             router.add_api_route(
-                path, endpoint, methods=[method], summary=endpoint.__doc__, response_model=None
+                path,
+                endpoint,
+                methods=[method],
+                summary=endpoint.__doc__,
+                response_model=None,
+                responses=RESPONSES,
+                openapi_extra=body_of(method, path),
             )
             if method == "GET":
                 router.add_api_route(
@@ -208,18 +226,18 @@ class Routes:
         format: str = "",
     ) -> Response:
         """The version of a subject that has this schema"""
-        body = await self._exchange.body(request, SchemaBody)
-        found = await self._exchange.in_thread(
-            lambda: self._registry.look_up(subject, body.wanted(), deleted=is_set(deleted))
-        )
+        async with self._exchange.body(request, SchemaBody) as body:
+            found = await self._exchange.in_thread(
+                lambda: self._registry.look_up(subject, body.wanted(), deleted=is_set(deleted))
+            )
         return json_response(version_fields(found) | {"schema": await self._text(found, format)})
 
     async def register(self, subject: str, request: Request, normalize: str = "false") -> Response:
         """Register a schema: a new version of the subject, unless it has the schema"""
-        body = await self._exchange.body(request, SchemaBody)
-        found = await self._exchange.in_thread(
-            lambda: self._registry.register(subject, body.wanted(), normalize=is_set(normalize))
-        )
+        async with self._exchange.body(request, SchemaBody) as body:
+            found = await self._exchange.in_thread(
+                lambda: self._registry.register(subject, body.wanted(), normalize=is_set(normalize))
+            )
         return json_response({"id": found.id})
 
     async def delete_subject(self, subject: str, permanent: str = "false") -> Response:
@@ -249,11 +267,11 @@ class Routes:
         return await self._check(subject, version, request, verbose)
 
     async def _check(self, subject: str, version: str | None, request: Request, verbose: str) -> Response:
-        body = await self._exchange.body(request, SchemaBody)
         try:
-            conflict = await self._exchange.in_thread(
-                lambda: self._registry.conflict(subject, body.wanted(), version)
-            )
+            async with self._exchange.body(request, SchemaBody) as body:
+                conflict = await self._exchange.in_thread(
+                    lambda: self._registry.conflict(subject, body.wanted(), version)
+                )
             messages = [] if conflict is None else conflict.messages()
         except RegistryError as error:
             if not is_set(verbose) or error.code != errors.INVALID_SCHEMA:

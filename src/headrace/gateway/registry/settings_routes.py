@@ -64,10 +64,10 @@ class SettingsRoutes:
         return await self._delete_config(subject)
 
     async def _set_config(self, subject: str | None, request: Request) -> Response:
-        body = await self._exchange.body(request, ConfigBody)
-        found = await self._exchange.in_thread(
-            lambda: self._registry.set_compatibility(subject, body.compatibility)
-        )
+        async with self._exchange.body(request, ConfigBody) as body:
+            found = await self._exchange.in_thread(
+                lambda: self._registry.set_compatibility(subject, body.compatibility)
+            )
         return json_response({"compatibility": found})
 
     async def _delete_config(self, subject: str | None) -> Response:
@@ -103,8 +103,8 @@ class SettingsRoutes:
         )
 
     async def _set_mode(self, subject: str | None, request: Request, force: str) -> Response:
-        body = await self._exchange.body(request, ModeBody)
-        found = await self._exchange.in_thread(
-            lambda: self._registry.set_mode(subject, body.mode, force=is_set(force))
-        )
+        async with self._exchange.body(request, ModeBody) as body:
+            found = await self._exchange.in_thread(
+                lambda: self._registry.set_mode(subject, body.mode, force=is_set(force))
+            )
         return json_response({"mode": found})
