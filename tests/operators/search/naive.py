@@ -184,5 +184,5 @@ _texts = st.none() | st.lists(
 ).map(" ".join)
 
 documents: st.SearchStrategy[Content] = st.tuples(
-    _texts, _texts, st.sampled_from([None, "en", "DE", "pt  BR"]), st.none() | st.integers(-2, 5)
+    _texts, _texts, st.sampled_from([None, "", "en", "DE", "pt  BR"]), st.none() | st.integers(-2, 5)
 )

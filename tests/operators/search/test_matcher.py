@@ -178,6 +178,26 @@ def test_document_of_ten_megabytes_is_matched() -> None:
     assert hits(matcher, ("long", hay, None, None)) == {(0, 0), (0, 1), (0, 2)}
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("language:*", {0, 1}),
+        ('language:""', {0}),
+        ("language:?*", {1}),
+        ("language:e*", {1}),
+        ("language:*e?", {1}),
+        ("language:en~2", {0, 1}),
+    ],
+)
+def test_empty_value_of_a_column_is_a_value(query: str, expected: set[int]) -> None:
+    matcher = Matcher(FIELDS)
+    matcher.add(stored(query))
+    languages = ("", "en", None)
+    assert {document for document, _ in hits(matcher, *((None, None, each, None) for each in languages))} == (
+        expected
+    )
+
+
 def test_no_documents_and_no_queries_are_no_hits() -> None:
     matcher = Matcher(FIELDS)
     assert hits(matcher) == set()

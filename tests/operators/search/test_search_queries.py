@@ -15,6 +15,7 @@ from headrace import operators as op
 from headrace.operators import topic_tables
 from headrace.operators.search.search_queries import buckets_of
 from headrace.testing import Feed
+from tests.operators.streams import Stream
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -126,6 +127,22 @@ def test_stream_that_restarts_has_the_hits_of_the_bounded_rows(spark: SparkSessi
     feeds[1].send(search("later", 500, "missing"))
     run()
     assert pairs(found) == sorted(HITS)
+
+
+def test_documents_without_a_time_are_skipped_and_counted(spark: SparkSession, tmp_path: Path) -> None:
+    def hits(rows: DataFrame) -> DataFrame:
+        queries = rows.where("ms = 0").selectExpr("user as key", "user as query", "at as since")
+        search = op.SearchQueries(
+            queries, text="user", key="key", query_time="since", score=False, fragments=0
+        )
+        return rows.where("ms = 1").transform(search)
+
+    stream = Stream(spark, tmp_path, hits)
+    stream.send([("tea", 0, 0), ("green tea", 1, 1), ("black tea", None, 1)])
+    found = stream.send([("last", 20, 1), ("nothing", 20, 0)])
+    assert [(row["user"], row["key"]) for row in found] == [("green tea", "tea")]
+    counts = [metrics for each in stream.progress for metrics in each["observedMetrics"].values()]
+    assert sum(each.get("no_time", 0) for each in counts) == 1
 
 
 def test_latest_queries_need_neither_times_nor_a_watermark(spark: SparkSession, tmp_path: Path) -> None:

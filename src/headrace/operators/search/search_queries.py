@@ -45,7 +45,7 @@ from headrace.operators.search.search_step import HIGHLIGHTS, SCORE, SUPPRESSED,
 from headrace.operators.state.ids import Hashes
 from headrace.operators.state.table import column_of, ints_of
 from headrace.operators.topic_tables import read_topic_beside
-from headrace.operators.windows.skipped_rows import has_no_time
+from headrace.operators.windows.skipped_rows import has_no_time, skip_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -381,7 +381,7 @@ class SearchQueries(Operator):
             if not self.is_latest:
                 require_watermark(rows, time, operator=_KIND)
             at_us = time_us(time)
-            rows = rows.filter(~has_no_time(time))
+            rows = skip_rows(rows, {"no_time": has_no_time(time)}, name="search")
         hashed = [column(each.name) for each in rows.schema if "map<" not in each.dataType.simpleString()]
         return rows.select(
             *hashes(hashed, "h"),

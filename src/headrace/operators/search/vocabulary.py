@@ -157,7 +157,7 @@ class _Others:
         self._tests.setdefault(first, []).append((wildcard_test(leaf.pattern), number))
 
     def of(self, word: str) -> Iterable[int]:
-        for first in ("", word[0]):
+        for first in {"", word[:1]}:  # the value of a string column may be empty
             for test, number in self._tests.get(first, ()):
                 if test(word):
                     yield number
