@@ -114,11 +114,19 @@ def test_error_of_the_job_is_raised(
     assert raised.value.hint == "why"
 
 
-def test_damaged_answer_is_an_error(job: JobByHand, questions: Questions) -> None:
-    thread = threading.Thread(target=lambda: job.send(job.next()[0], b"not json"))
+@pytest.mark.parametrize(
+    "value", [b"not json", b'{"answer":{"value":' + b"[" * 100_000], ids=["text", "deep"]
+)
+def test_damaged_answer_is_an_error_and_the_next_one_is_read(
+    value: bytes, job: JobByHand, questions: Questions
+) -> None:
+    thread = threading.Thread(target=lambda: job.send(job.next()[0], value))
     thread.start()
     with pytest.raises(QuestionFailed, match="damaged"):
         questions.ask(job.question, timeout_s=30)
+    thread.join()
+    thread = reply_to_next(job, "next")
+    assert questions.ask(job.question, timeout_s=30).value == "next"
     thread.join()
 
 
@@ -127,6 +135,11 @@ def test_payload_that_json_does_not_have_is_rejected_before_it_is_sent(
 ) -> None:
     with pytest.raises(BadQuestion, match="can't be written as JSON"):
         questions.ask(job.question, {"x": object()})
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(BadQuestion, match="recursion"):
+        questions.ask(job.question, deep)
     with pytest.raises(BadQuestion, match="bytes"):
         questions.ask(job.question, "x" * 1_000_001)
     with pytest.raises(BadQuestion, match="can't be the name"):

@@ -66,6 +66,8 @@ def test_question_survives_the_wire() -> None:
         [("headrace-correlation-id", b"abc")],
         [("headrace-expires-ms", b"5")],
         [("headrace-correlation-id", b"abc"), ("headrace-expires-ms", b"soon")],
+        [("headrace-correlation-id", b"abc"), ("headrace-expires-ms", None)],
+        [("headrace-correlation-id", b"abc"), ("headrace-expires-ms", b"1" * 5_000)],
         [("headrace-correlation-id", None), ("headrace-expires-ms", b"5")],
     ],
 )

@@ -16,6 +16,7 @@ from headrace.dead_letters import (
 )
 from headrace.queue.letters import REDRIVE_COUNT_HEADER, letter_headers, read_letter, redriven_headers
 from headrace.queue.message import MessageId
+from headrace.queue.reply_to import ReplyTo
 
 ORIGINAL = MessageId("emails", 3, 41)
 
@@ -66,6 +67,12 @@ def test_redrive_counts_and_keeps_the_original_headers() -> None:
 
     twice = redriven_headers(read_letter(record(written(*once))))
     assert twice == [("colour", b"red"), (REDRIVE_COUNT_HEADER, b"2")]
+
+
+def test_redriven_request_asks_for_no_reply() -> None:
+    request = ReplyTo("client/7", 3, 1_700_000_000_000).headers()
+    again = redriven_headers(read_letter(record(written(("colour", b"red"), *request))))
+    assert again == [("colour", b"red"), (REDRIVE_COUNT_HEADER, b"1")]
 
 
 @pytest.mark.parametrize("number", [b"many", b"-1", b"", b"\xff", None])

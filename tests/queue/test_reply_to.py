@@ -29,8 +29,10 @@ def test_headers_say_where_the_reply_goes() -> None:
         (REPLY_PARTITION_HEADER, b"-1"),
         (REPLY_PARTITION_HEADER, b"x"),
         (REPLY_PARTITION_HEADER, None),
+        (REPLY_PARTITION_HEADER, b"1" * 10),
         (DEADLINE_HEADER, b""),
         (DEADLINE_HEADER, b"soon"),
+        (DEADLINE_HEADER, b"1" * 5_000),
     ],
 )
 def test_wrong_headers_are_no_request(name: str, wrong: bytes | None) -> None:

@@ -30,6 +30,7 @@ from headrace.queue import (
     RequestTimedOut,
 )
 from headrace.queue import requests as requests_module
+from headrace.queue.dead_letters import DeadLetters
 from headrace.queue.replies import REPLIES_TOPIC
 from headrace.queue.reply_to import REPLY_PARTITION_HEADER, REQUEST_ID_HEADER, reply_to
 from tests.broker.observing import eventually
@@ -103,6 +104,25 @@ def test_rejected_request_raises_at_the_client_with_the_reason(
         pytest.raises(HandlerFailed, match="ValueError: no such item"),
     ):
         asker.request("tea", timeout=TIMEOUT_S)
+
+
+def test_rejected_request_that_is_redriven_is_processed(
+    asker: Queue, open_queue: OpenQueue, bootstrap: str, topic: str, group: str
+) -> None:
+    """Nobody waits for its reply, and its deadline is over."""
+    with open_queue(topic, group=group) as worker:
+        reply = asker.request_nowait("tea", timeout=2)
+        take(worker, 1)[0].reject("no such item")
+        with pytest.raises(HandlerFailed, match="no such item"):
+            reply.result(TIMEOUT_S)
+    letters = DeadLetters(group, bootstrap=bootstrap)
+    eventually(lambda: letters.count() == 1, "the dead letter is written")
+    time.sleep(2)  # until the deadline
+    letters.redrive()
+    with open_queue(topic, group=group) as worker:
+        (message,) = take(worker, 1)
+        assert (message.value, message.is_request) == (b"tea", False)
+        message.accept()
 
 
 def test_request_is_retried_and_its_last_failure_is_the_reply(

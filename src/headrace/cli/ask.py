@@ -96,7 +96,7 @@ def ask(
 def _parsed(payload: str) -> Any:
     try:
         return msgspec.json.decode(payload)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadQuestion(
             f"the payload is not JSON: {error}", hint="""such as '{"url": "/shop"}'"""
         ) from error

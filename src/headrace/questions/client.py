@@ -245,7 +245,7 @@ class Questions:
                 continue  # of another asker, late, or answered twice
             try:
                 reply.set_result(Reply.from_json(message.value() or b""))
-            except (msgspec.DecodeError, ValueError) as error:
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 reply.set_exception(
                     QuestionFailed(f"the answer is damaged: {error}", hint="upgrade headrace on both sides")
                 )
@@ -262,7 +262,7 @@ def ask(
 def _encoded(question: str, payload: Any) -> bytes:
     try:
         value = msgspec.json.encode(payload)
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise BadQuestion(
             f"the payload of {question!r} can't be written as JSON: {error}",
             hint="use dicts, lists and numbers",

@@ -93,7 +93,7 @@ async def _body(question: str, request: Request) -> bytes:
 def _decoded(question: str, body: bytes) -> object:
     try:
         return msgspec.json.decode(body or b"null")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadQuestion(
             f"the payload of {question!r} is not JSON: {error}", hint="send an object"
         ) from error

@@ -31,6 +31,9 @@ CORRELATION_HEADER = "headrace-correlation-id"
 EXPIRES_HEADER = "headrace-expires-ms"
 """When the asker stops waiting, in milliseconds since the epoch by its clock."""
 
+_EXPIRES = re.compile(rb"[0-9]{1,15}")
+"""Any producer can write this header, and Python does not convert thousands of digits."""
+
 TOPIC_CONFIG = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 """Of both topics. Nobody waits for an hour."""
 
@@ -146,7 +149,7 @@ def asked(headers: Headers | None, value: bytes | None) -> Asked | None:
     """The question of a record; None for a record that nobody can wait for."""
     found = dict(headers or ())
     correlation_id, expires = correlation_id_of(headers), found.get(EXPIRES_HEADER)
-    if correlation_id is None or expires is None or not expires.isdigit():
+    if correlation_id is None or not isinstance(expires, bytes) or not _EXPIRES.fullmatch(expires):
         return None
     return Asked(correlation_id=correlation_id, expires_ms=int(expires), payload=value or b"")
 

@@ -22,6 +22,7 @@ from headrace.dead_letters import (
     with_errors,
 )
 from headrace.queue.message import MessageId, headers_of, id_of
+from headrace.queue.reply_to import REQUEST_HEADERS
 
 if TYPE_CHECKING:
     from confluent_kafka import Message as KafkaMessage
@@ -104,7 +105,9 @@ def read_letter(raw: KafkaMessage) -> DeadLetter:
 
 
 def redriven_headers(letter: DeadLetter) -> Headers:
-    return [*letter.headers, (REDRIVE_COUNT_HEADER, str(letter.redrive_count + 1).encode())]
+    """Without those of a request: nobody waits for its reply, and a request after its deadline is not processed."""
+    kept = (pair for pair in letter.headers if pair[0] not in REQUEST_HEADERS)
+    return [*kept, (REDRIVE_COUNT_HEADER, str(letter.redrive_count + 1).encode())]
 
 
 def _number(texts: Mapping[str, str], name: str, default: int) -> int:

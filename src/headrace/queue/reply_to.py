@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -11,7 +12,12 @@ from headrace.queue.errors import QueueError
 REQUEST_ID_HEADER = "headrace.request.id"
 REPLY_PARTITION_HEADER = "headrace.reply.partition"
 DEADLINE_HEADER = "headrace.request.deadline.ms"
+REQUEST_HEADERS = (REQUEST_ID_HEADER, REPLY_PARTITION_HEADER, DEADLINE_HEADER)
 ERROR_HEADER = "headrace.reply.error"
+
+_PARTITION = re.compile(rb"[0-9]{1,9}")
+_DEADLINE = re.compile(rb"[0-9]{1,15}")
+"""Any producer can write these headers, and Python does not convert thousands of digits."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -35,9 +41,8 @@ class ReplyTo(Struct, frozen=True):
 def reply_to(headers: Headers) -> ReplyTo | None:
     """None if the message is no request, or does not say completely where its reply goes."""
     found = dict(headers)
-    request_id = found.get(REQUEST_ID_HEADER)
-    partition, deadline_ms = (found.get(name) or b"" for name in (REPLY_PARTITION_HEADER, DEADLINE_HEADER))
-    if not request_id or not partition.isdigit() or not deadline_ms.isdigit():
+    request_id, partition, deadline_ms = (found.get(name) or b"" for name in REQUEST_HEADERS)
+    if not (request_id and _PARTITION.fullmatch(partition) and _DEADLINE.fullmatch(deadline_ms)):
         return None
     return ReplyTo(request_id.decode(errors="replace"), int(partition), int(deadline_ms))
 

@@ -173,13 +173,18 @@ def test_wrong_payload_is_an_error_answer(payload: Any, ask: Ask) -> None:
         ask(payload)
 
 
-def test_bytes_that_are_not_json_are_an_error_answer(bootstrap: str, name: str, answering: Answering) -> None:
-    send(bootstrap, name, "one", value=b"\xff{")
+@pytest.mark.parametrize(
+    ("value", "problem"), [(b"\xff{", "malformed"), (b'{"a":' * 100_000, "recursion")], ids=["bytes", "deep"]
+)
+def test_bytes_that_are_not_json_are_an_error_answer(
+    value: bytes, problem: str, bootstrap: str, name: str, answering: Answering
+) -> None:
+    send(bootstrap, name, "one", value=value)
     ((correlation_id, reply),) = replies(bootstrap, name, 1)
     assert correlation_id == "one"
     assert reply.error is not None
     assert reply.error.kind == "bad-question"
-    assert "malformed" in reply.error.message
+    assert problem in reply.error.message
 
 
 def test_record_that_is_no_question_is_skipped(bootstrap: str, name: str, ask: Ask) -> None:

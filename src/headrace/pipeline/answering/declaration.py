@@ -54,7 +54,7 @@ class Answers:
     def decode(self, payload: bytes) -> Any:
         try:
             return msgspec.json.decode(payload, type=self.payload)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             shown = payload[:100].decode(errors="replace")
             raise BadQuestion(
                 f"the payload of {self.question!r} is wrong: {error}", hint=f"it is: {shown}"
