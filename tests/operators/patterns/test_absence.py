@@ -54,6 +54,9 @@ def test_stream_emits_a_row_when_its_time_runs_out_also_after_a_restart(
     assert stream.send([("a", 9, 1), ("c", 11, 1)]) == []
     found = stream.send([("c", 13, 1)])
     assert [(row["user"], since_epoch(row["at"])) for row in found] == [("b", 2.0)]
+    assert stream.send([("late", 1, 1), ("d", None, 1), (None, 14, 1)]) == []
+    dropped = [each["numRowsDroppedByWatermark"] for run in stream.progress for each in run["stateOperators"]]
+    assert sum(dropped) > 0
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ COLUMNS = {
     "at": pa.timestamp("us", "UTC"),
     "x": pa.int64(),
     "s": pa.struct({"y": pa.float64()}),
+    "tags": pa.map_(pa.string(), pa.int64()),
 }
 
 
@@ -115,6 +116,9 @@ TYPE_ERRORS = {
     "MEASURES SUM(k) AS a PATTERN (A)": (10, "SUM needs a number"),
     "MEASURES MAX(s) AS a PATTERN (A)": (10, "MAX needs values with an order"),
     "MEASURES BOOL_AND(x) AS a PATTERN (A)": (10, "needs true or false"),
+    "MEASURES COUNT(DISTINCT s) AS a PATTERN (A)": (10, "COUNT(DISTINCT …) is not possible with struct"),
+    "PARTITION BY k, s PATTERN (A)": (17, "column 's' is struct<y: double>, which can't be a key"),
+    "ORDER BY at, s, tags PATTERN (A)": (17, "column 'tags' is map<string, int64>, which has no order"),
     "MEASURES CASE WHEN x > 1 THEN 'a' ELSE 1 END AS a PATTERN (A)": (10, "CASE is not possible"),
 }
 

@@ -143,7 +143,9 @@ CASES: list[tuple[str, Any]] = [
     ("CAST('true' AS BOOLEAN)", True),
     ("CAST('2026-03-01T12:00:00Z' AS TIMESTAMP) = t", True),
     ("CAST(t AS DATE)", date(2026, 3, 1)),
-    ("CAST('1.005' AS DECIMAL(5, 2))", Decimal("1.00")),
+    ("CAST('1.005' AS DECIMAL(5, 2))", Decimal("1.01")),
+    ("CAST(f + 0.25 AS DECIMAL(5, 1))", Decimal("2.8")),
+    ("CAST(m AS DECIMAL(5, 1))", Decimal("1.3")),
     ("CAST(NULL AS DOUBLE)", None),
 ]
 
@@ -233,9 +235,19 @@ EXTREMES: list[tuple[str, dict[str, Any], Any]] = [
     ("floor(f)", {"f": math.nan}, None),
     ("ceil(f)", {"f": math.inf}, None),
     ("f % 2", {"f": math.inf}, math.nan),
+    ("f % 0.1", {"f": 2.5}, math.fmod(2.5, 0.1)),
+    ("i % f", {"i": 3, "f": math.inf}, 3.0),
+    ("m % CAST('0.05' AS DECIMAL(5, 2))", {"m": Decimal("1.50")}, 0.0),
+    ("round(m) || ''", {"m": Decimal("1.25")}, "1.00"),
+    ("-CAST(s AS DECIMAL(38, 1))", {"s": "1" * 30}, Decimal("-" + "1" * 30)),
+    ("abs(CAST(s AS DECIMAL(38, 1)))", {"s": "-" + "1" * 30}, Decimal("1" * 30)),
+    ("round(CAST(s AS DECIMAL(38, 1)))", {"s": "1" * 30 + ".5"}, Decimal("1" * 29 + "2")),
+    ("CAST(s AS DECIMAL(36, 1)) + 0", {"s": "1" * 30}, Decimal("1" * 30)),
+    ("CAST(s AS DECIMAL(38, 1)) % 7", {"s": "1" * 30}, 0.0),
     ("CAST(f AS DECIMAL(5, 1))", {"f": math.nan}, None),
     ("greatest(f, 1.0)", {"f": math.nan}, 1.0),
     ("i > 0.5", {"i": 2**63 - 1}, True),
+    ("i = f", {"i": 2**53 + 1, "f": 2.0**53}, True),
     ("i / 2", {"i": 2**62 + 1}, 2.0**61),
     ("coalesce(f, i)", {"i": 2**62}, 2.0**62),
     ("i IN (f, 1.5)", {"i": 2**53 + 1, "f": 0.0}, False),
@@ -261,13 +273,21 @@ def test_condition_that_is_unknown_is_not_true() -> None:
     assert as_mask(pa.scalar(None), 2).tolist() == [False, False]
 
 
-def test_overflow_is_an_error_that_names_the_expression() -> None:
-    with pytest.raises(BadExpression, match="\\+ failed on values of type int64 and int64: overflow"):
-        results("i + 1", [{"i": 2**63 - 1}])
-    source = "MEASURES i + 1 AS found PATTERN (A)"
+@pytest.mark.parametrize(
+    ("text", "value", "shown"),
+    [
+        ("i + 1", 2**63 - 1, r"\+ failed on values of type int64 and int64: overflow"),
+        ("-i", -(2**63), "NEGATIVE failed on values of type int64: overflow"),
+        ("abs(i)", -(2**63), "ABS failed on values of type int64: overflow"),
+    ],
+)
+def test_overflow_is_an_error_that_names_the_expression(text: str, value: int, shown: str) -> None:
+    with pytest.raises(BadExpression, match=shown):
+        results(text, [{"i": value}])
+    source = f"MEASURES {text} AS found PATTERN (A)"
     ((_, node),) = bind(source, parse(source), list(TYPES)).measures
     with pytest.raises(HeadraceError, match="does not fit in 64 bits"):
-        compile_scalar(node, Values([{"i": 2**63 - 1}]).scalar)(0)
+        compile_scalar(node, Values([{"i": value}]).scalar)(0)
 
 
 def test_pattern_of_like_is_escaped() -> None:

@@ -178,3 +178,18 @@ def test_nan_is_greater_than_all_numbers(rows: str) -> None:
     assert last(None, math.inf) == "inf inf"
     assert last(-math.inf, None) == "-inf -inf"
     assert last(None, None) == "None None"
+
+
+@pytest.mark.parametrize("rows", ["ONE ROW PER MATCH", "ALL ROWS PER MATCH"])
+def test_sum_of_decimals_has_all_digits(rows: str) -> None:
+    columns = {"n": pa.int64(), "d": pa.decimal128(38, 18)}
+    amount = Decimal("12345678901.123456789012345678")
+
+    def total(value: Decimal) -> Decimal:
+        text = f"ORDER BY n MEASURES SUM(d) AS x {rows} PATTERN (A+) DEFINE A AS SUM(d) > 0"
+        found: Decimal = matched(text, columns, [{"n": at, "d": value} for at in range(3)])[-1]["x"]
+        return found
+
+    assert total(amount) == Decimal("37037036703.370370367037037034")
+    with pytest.raises(BadExpression, match="SUM does not fit in 38 digits"):
+        total(Decimal("9" * 20))

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.names import nearest
+from headrace.operators.ordering import is_ordered
 from headrace.operators.patterns import syntax as of
 from headrace.operators.patterns.expressions import (
     FUNCTIONS,
@@ -456,6 +457,9 @@ def field_type(kind: pa.DataType, node: of.Field) -> pa.DataType:
 
 
 def aggregate_type(node: of.Aggregate, inner: Datum | None) -> pa.DataType:
+    if node.is_distinct and inner is not None and pa.types.is_nested(inner.type):
+        problem = f"{node.function.upper()}(DISTINCT …) is not possible with {inner.type}"
+        raise BadExpression(node.at, problem, hint="compare the fields of a struct one by one")
     if node.function == "count":
         return pa.int64()
     assert inner is not None
@@ -486,9 +490,10 @@ def aggregate_type(node: of.Aggregate, inner: Datum | None) -> pa.DataType:
 def check_types(
     text: str, bound: Bound, columns: Mapping[str, pa.DataType], time: str | None
 ) -> dict[str, pa.DataType]:
-    """The types of the measures. Raises if an expression is not possible with the types of the columns."""
+    """The types of the measures. Raises if a clause is not possible with the types of the columns."""
     leaves = EmptyLeaves(columns, time)
     try:
+        _check_order(bound, columns)
         for condition in bound.conditions:
             if condition is None:
                 continue
@@ -498,3 +503,15 @@ def check_types(
         return {name: evaluate(each, leaves).type for name, each in bound.measures}
     except BadExpression as error:
         raise BadPattern(text, error.at, error.message, hint=error.hint) from None
+
+
+def _check_order(bound: Bound, columns: Mapping[str, pa.DataType]) -> None:
+    clauses = bound.clauses
+    for name, each in zip(bound.keys, clauses.partition_by, strict=True):
+        if pa.types.is_nested(columns[name]):
+            problem = f"column {name!r} is {columns[name]}, which can't be a key"
+            raise BadExpression(each.at, problem, hint="select its parts as columns, or use to_json")
+    for term in clauses.order_by:
+        if not is_ordered(columns[term.column]):
+            problem = f"column {term.column!r} is {columns[term.column]}, which has no order"
+            raise BadExpression(term.at, problem, hint="order by other columns")

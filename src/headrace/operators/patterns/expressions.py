@@ -12,7 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcontext
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -28,6 +28,9 @@ Datum: TypeAlias = Any
 
 Scalar = Callable[[Any], Any]
 """A compiled expression: from the leaves at one row to a value."""
+
+EXACT = Context(prec=80)
+"""For decimals, which have up to 38 digits. Python rounds to 28 digits by default."""
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
 DURATION = pa.duration("us")
@@ -263,8 +266,35 @@ def _remainder(left: Datum, right: Datum) -> Datum:
     if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
         left, right = _wide(left), _without_zero(_wide(right))
         return pc.subtract(left, pc.multiply(right, pc.divide(left, right)))
-    left, right = _floating(left), _without_zero(_floating(right))
-    return pc.subtract(left, pc.multiply(right, pc.trunc(pc.divide(left, right))))
+    if any(pa.types.is_floating(each.type) for each in (left, right)):
+        return _float_remainder(_floating(left), _without_zero(_floating(right)))
+    return _decimal_remainder(left, right)
+
+
+def _float_remainder(left: Datum, right: Datum) -> Datum:
+    def computed(left: pa.Array, right: pa.Array) -> pa.Array:
+        is_null = np.asarray(pc.or_(left.is_null(), right.is_null()))
+        with np.errstate(invalid="ignore"):  # of an infinite number: NaN
+            found = np.fmod(np.asarray(left.fill_null(1)), np.asarray(right.fill_null(1)))
+        return pa.array(found, mask=is_null)
+
+    return _row_by_row(computed, left, right)
+
+
+def _decimal_remainder(left: Datum, right: Datum) -> Datum:
+    def computed(left: pa.Array, right: pa.Array) -> pa.Array:
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return pa.array([None if None in pair else _modulo(*pair) for pair in pairs], pa.float64())
+
+    return _row_by_row(computed, left, right)
+
+
+def _row_by_row(function: Callable[[pa.Array, pa.Array], pa.Array], left: Datum, right: Datum) -> Datum:
+    """A function of arrays, for single values too."""
+    arrays = [each for each in (left, right) if not isinstance(each, pa.Scalar)]
+    count = len(arrays[0]) if arrays else 1
+    found = function(as_array(left, count), as_array(right, count))
+    return found if arrays else found[0]
 
 
 def _not_distinct(left: Datum, right: Datum) -> Datum:
@@ -375,7 +405,8 @@ def _rounded_scalar(value: Any, digits: int = 0) -> Any:
     if isinstance(value, int) and digits >= 0:
         return value
     if isinstance(value, Decimal):
-        return value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+        rounded = value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT)
+        return rounded.quantize(value, context=EXACT)
     return pc.round(pa.scalar(value), ndigits=digits, round_mode="half_towards_infinity").as_py()
 
 
@@ -388,9 +419,9 @@ def _extreme(name: str) -> Callable[..., Datum]:
 
 
 def _numbers(left: Any, right: Any) -> tuple[Any, Any]:
-    if isinstance(left, Decimal) and isinstance(right, float):
+    if isinstance(left, Decimal | int) and isinstance(right, float):
         return float(left), right
-    if isinstance(right, Decimal) and isinstance(left, float):
+    if isinstance(right, Decimal | int) and isinstance(left, float):
         return left, float(right)
     return _times(left, right)
 
@@ -418,21 +449,32 @@ def _on_numbers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
         kind = type(left)
         if kind is type(right) and (kind is int or kind is float or kind is str):
             return function(left, right)
-        return function(*_numbers(left, right))
+        left, right = _numbers(left, right)
+        if isinstance(left, Decimal) or isinstance(right, Decimal):
+            with localcontext(EXACT):
+                return function(left, right)
+        return function(left, right)
 
     return computed
 
 
 def _checked(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     computed = _on_numbers(function)
+    return lambda left, right: _fitting(computed(left, right))
 
-    def checked(left: Any, right: Any) -> Any:
-        found = computed(left, right)
-        if type(found) is int and not -(2**63) <= found < 2**63:
-            raise HeadraceError(f"the result {found} does not fit in 64 bits", hint="CAST(… AS DOUBLE)")
-        return found
 
-    return checked
+def _fitting(found: Any) -> Any:
+    if type(found) is int and not -(2**63) <= found < 2**63:
+        raise HeadraceError(f"the result {found} does not fit in 64 bits", hint="CAST(… AS DOUBLE)")
+    return found
+
+
+def _negative(value: Any) -> Any:
+    return value.copy_negate() if isinstance(value, Decimal) else _fitting(-value)
+
+
+def _absolute(value: Any) -> Any:
+    return value.copy_abs() if isinstance(value, Decimal) else _fitting(abs(value))
 
 
 def _divide(left: Any, right: Any) -> Any:
@@ -448,7 +490,9 @@ def _modulo(left: Any, right: Any) -> Any:
             if abs(left) < 2**53
             else left - right * _quotient(left, right)
         )
-    return math.fmod(float(left), float(right)) if math.isfinite(left) else math.nan
+    if isinstance(left, float) or isinstance(right, float):
+        return math.fmod(float(left), float(right)) if math.isfinite(left) else math.nan
+    return float(EXACT.remainder(Decimal(left), Decimal(right)))
 
 
 def _quotient(left: int, right: int) -> int:
@@ -558,9 +602,9 @@ FUNCTIONS: dict[str, Function] = {
     "/": _function(_divided, _divide, 2),
     "%": _function(_remainder, _modulo, 2),
     "mod": _function(_remainder, _modulo, 2),
-    "negative": _function(lambda operand: pc.negate_checked(_wide(operand)), operator.neg, 1),
+    "negative": _function(lambda operand: pc.negate_checked(_wide(operand)), _negative, 1),
     "positive": _function(lambda operand: operand, lambda operand: operand, 1),
-    "abs": _function(lambda operand: pc.abs_checked(_wide(operand)), abs, 1),
+    "abs": _function(lambda operand: pc.abs_checked(_wide(operand)), _absolute, 1),
     "and": _function(_of_truths("and_kleene"), _compiled_apart, 2, is_strict=False),
     "or": _function(_of_truths("or_kleene"), _compiled_apart, 2, is_strict=False),
     "not": _function(pc.invert, operator.not_, 1),
@@ -670,8 +714,9 @@ def _cast_columns(operand: Datum, kind: pa.DataType) -> Datum:
             return pc.trunc(operand).cast(kind)
         if _is_time(operand.type) and kind == UTC_TIME:
             return _as_time(operand)
-        if not pa.types.is_string(operand.type):
-            return operand.cast(kind)
+        is_rounded = pa.types.is_floating(operand.type) and pa.types.is_decimal(kind)
+        if not pa.types.is_string(operand.type) and not is_rounded:
+            return operand.cast(kind)  # of floats to decimals, Arrow rounds halves to even
     except pa.ArrowInvalid:
         pass
     if isinstance(operand, pa.Scalar):
@@ -703,8 +748,9 @@ def _cast_scalar(kind: pa.DataType, value: Any) -> Any:
                 if isinstance(value, date)
                 else date.fromisoformat(value.strip())
             )
-        found = round(Decimal(str(value).strip()), kind.scale)
-        return found if found.is_finite() and len(found.as_tuple().digits) <= kind.precision else None
+        exact = Decimal(str(value).strip())
+        rounded = exact.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, EXACT)
+        return rounded if rounded.is_finite() and len(rounded.as_tuple().digits) <= kind.precision else None
     except (ValueError, ArithmeticError, InvalidOperation, TypeError, AttributeError):
         return None
 

@@ -137,8 +137,9 @@ class MeasureLeaves:
             return _reduced(node.function, values, first, end).cast(kind)
         try:
             return _one_by_one(node, values, first, end, kind)
-        except OverflowError:
-            problem = f"{node.function.upper()} does not fit in 64 bits"
+        except (OverflowError, pa.ArrowInvalid):
+            limit = f"{kind.precision} digits" if pa.types.is_decimal(kind) else "64 bits"
+            problem = f"{node.function.upper()} does not fit in {limit}"
             raise BadExpression(node.at, problem, hint="CAST(… AS DOUBLE)") from None
 
 

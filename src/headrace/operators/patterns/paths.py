@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from headrace.operators.patterns import syntax as of
 from headrace.operators.patterns.binding import Bound, walk
-from headrace.operators.patterns.expressions import Scalar, compile_scalar
+from headrace.operators.patterns.expressions import EXACT, Scalar, compile_scalar
 from headrace.operators.patterns.row_columns import RowColumns
 
 
@@ -227,6 +228,8 @@ def _is_less(one: Any, other: Any) -> bool:
 
 
 def _added(state: Any, value: Any) -> Any:
+    if isinstance(state, Decimal):
+        return EXACT.add(state, value)
     return value if state is None else state + value
 
 
