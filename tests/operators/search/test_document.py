@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
-from headrace.operators.search.document import Document
+import pyarrow as pa
+
+from headrace.operators.search.document import Document, listed
 from headrace.operators.search.query import ANY, Field, Kind
 
 FIELDS = (
@@ -43,3 +45,15 @@ def test_times_are_compared_in_utc() -> None:
     ):
         assert Document((None, None, None, at), FIELDS).value(3) == noon_us
     assert Document((None, None, None, date(2026, 3, 1)), FIELDS).value(3) == noon_us - 12 * 3_600_000_000
+
+
+def test_times_of_columns_are_numbers_also_those_that_python_does_not_have() -> None:
+    noon_us, late_us = 1_772_366_400_000_000, 2**60
+    times = pa.array([noon_us, None, late_us])
+    for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+        found = listed(times.cast(kind))
+        assert found == [noon_us, None, late_us]
+        assert Document((None, None, None, found[2]), FIELDS).value(3) == late_us
+    days = pa.array([0, -1, 10**7], pa.int32()).cast(pa.date32())
+    assert listed(days) == [0, -86_400_000_000, 864_000_000_000_000_000]
+    assert listed(pa.array(["tea", None])) == ["tea", None]

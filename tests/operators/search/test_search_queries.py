@@ -246,6 +246,16 @@ def test_document_of_ten_megabytes_and_null_text_are_searched(spark: SparkSessio
     assert found["d1"]["highlights"][0]["text"].startswith("**hay** **hay**")
 
 
+def test_time_after_the_year_9999_is_searched(spark: SparkSession) -> None:
+    """Milliseconds that were read as seconds."""
+    documents = spark.sql("select 'd1' as id, 'tea' as title, timestamp_micros(shiftleft(1L, 60)) as expires")
+    queries = spark.sql(
+        "select * from values ('a', 'tea'), ('b', 'expires:>2026-03-01'), ('c', 'expires:2026-03-01') as t(key, query)"
+    )
+    search = op.SearchQueries(queries, text="title", key="key", as_of="latest", emit="id", fragments=0)
+    assert sorted(row["key"] for row in documents.transform(search).collect()) == ["a", "b"]
+
+
 def test_result_has_the_emitted_columns_and_the_event_time(spark: SparkSession) -> None:
     documents, queries = bounded(spark, DOCUMENT_ROWS, DOCUMENTS), bounded(spark, QUERY_ROWS, QUERIES)
     found = searched(documents, queries, emit="id", columns=[])

@@ -78,6 +78,20 @@ def test_long_key_is_truncated_and_null_is_a_key() -> None:
     assert null[0][0] == "None"
 
 
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (pa.array([2**60] * 3).cast(pa.timestamp("us", "UTC")), str(2**60)),
+        (pa.array([10**7] * 3, pa.int32()).cast(pa.date32()), str(10**7)),
+        (pa.array([b"caf\xe9"] * 3).view(pa.string()), "b'caf\\xe9'"),
+    ],
+    ids=["time", "date", "text"],
+)
+def test_key_that_python_does_not_have_is_shown_as_a_number_or_bytes(values: pa.Array, shown: str) -> None:
+    rows = rows_of(["x"] * 3).drop_columns("k0").append_column("k0", values)
+    assert [key for key, *_ in counted(rows)["keys"]] == [shown]
+
+
 KEYS = [pa.field("user", pa.string())]
 
 

@@ -7,11 +7,15 @@ from collections.abc import Sequence, Set
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from headrace.operators.search.analysis import keyword, words
 from headrace.operators.search.query import ANY, Field, Kind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _US = timedelta(microseconds=1)
+
+_DAY_US = 86_400_000_000
 
 SEPARATOR = "\n"
 """Between the words of a joined text; no word contains it."""
@@ -92,6 +96,15 @@ class Document:
         if isinstance(content, date):
             return (datetime(content.year, content.month, content.day, tzinfo=UTC) - _EPOCH) // _US
         return content
+
+
+def listed(column: pa.Array) -> list[Any]:
+    """The values of a column. Times are microseconds since the epoch, because Python has no years after 9999."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    elif pa.types.is_date(column.type):
+        return [None if day is None else day * _DAY_US for day in column.cast(pa.int32()).to_pylist()]
+    return column.to_pylist()  # type: ignore[no-any-return]
 
 
 def text_fields_of(fields: Sequence[Field]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, to_builtins
 
 from headrace.operators.late_rows import LATE_ROWS
-from headrace.operators.search.document import Document
+from headrace.operators.search.document import Document, listed
 from headrace.operators.search.evaluate import score
 from headrace.operators.search.highlight import highlights
 from headrace.operators.search.matcher import Hits, Matcher
@@ -251,12 +251,12 @@ class Search:
         if rows.num_rows == 0 or matcher.alive == 0:
             return
         rows = rows.take(pa.array(np.lexsort((*hashes_of(rows), ints_of(rows, "time"))))).combine_chunks()
-        contents = zip(*(column_of(rows, name).to_pylist() for name in step.sources), strict=True)
+        contents = zip(*(listed(column_of(rows, name)) for name in step.sources), strict=True)
         documents = matcher.documents(contents)
         found = matcher.match(
             documents,
             times_us=None if self._rules.is_latest else ints_of(rows, "time"),
-            filters=[column_of(rows, name).to_pylist() for name in step.row_filters],
+            filters=[listed(column_of(rows, name)) for name in step.row_filters],
         )
         queries = self._query_rows(stored, found.queries)
         more: list[pa.Array] = []

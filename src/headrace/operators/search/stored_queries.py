@@ -13,6 +13,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from headrace.operators.search.document import listed
 from headrace.operators.search.matcher import Matcher
 from headrace.operators.search.query import Field
 from headrace.operators.state.ids import Hashes, Ids, Ints, Mask, contains, distinct, ids_of, mixed, ranges
@@ -64,7 +65,7 @@ class StoredQueries:
             column_of(versions, "program").to_pylist(),
             since_us=None if self._is_latest else ints_of(versions, "time"),
             until_us=None if self._is_latest else ints_of(versions, "until_us"),
-            filters=[column_of(versions, name).to_pylist() for name in self._filters],
+            filters=[listed(column_of(versions, name)) for name in self._filters],
         )
         self._owners = np.concatenate([self._owners, owners_of(versions)])
         self._prints = np.concatenate([self._prints, fingerprints(versions)])

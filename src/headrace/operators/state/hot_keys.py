@@ -6,6 +6,8 @@ the sample, give or take 10.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from msgspec import json
@@ -39,11 +41,23 @@ def key_counts(rows: pa.Table, keys: list[str], bucket_count: int) -> bytes:
     buckets = np.bincount((sampled % np.uint64(bucket_count)).astype(np.int64), minlength=bucket_count)
     order = np.argsort(-counts, kind="stable")[:KEYS_MAX]
     order = order[counts[order] > 1]
-    columns = [column_of(rows, name).take(pa.array(positions[heads[order]])).to_pylist() for name in keys]
+    columns = [_listed(column_of(rows, name).take(pa.array(positions[heads[order]]))) for name in keys]
     texts = [", ".join(map(str, each))[:KEY_LENGTH_MAX] for each in zip(*columns, strict=True)]
     places = (hashes[order] % np.uint64(bucket_count)).tolist()
     found = zip(texts, places, np.rint(counts[order] * scale).astype(np.int64).tolist(), strict=True)
     return json.encode({"rows": total, "keys": list(found), "buckets": np.rint(buckets * scale).tolist()})
+
+
+def _listed(values: pa.Array) -> list[Any]:
+    """The values. If Python does not have one, such as a time after the year 9999: their numbers or bytes."""
+    try:
+        return values.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, UnicodeDecodeError):
+        kind = values.type
+        plain = (
+            pa.binary() if pa.types.is_string(kind) else pa.int32() if kind.bit_width == 32 else pa.int64()
+        )
+        return values.cast(plain).to_pylist()  # type: ignore[no-any-return]
 
 
 def _sampled(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
