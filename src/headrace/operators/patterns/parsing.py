@@ -18,6 +18,9 @@ from headrace.operators.patterns.place import BadPattern
 TEXT_LENGTH_MAX = 100_000
 """A pattern that people write is shorter."""
 
+INTERVAL_US_MAX = 10_000 * 366 * 86_400_000_000
+"""So that a time plus an interval fits in 64 bits."""
+
 COUNT_MAX = 10_000
 """The largest number in a quantifier: each repetition is a state of the automaton."""
 
@@ -577,6 +580,10 @@ class _Build(Transformer):  # type: ignore[type-arg]
             found_us = _interval_us(text, unit, until)
         except (BadDuration, ValueError):
             raise self._bad(amount.start_pos, f"{amount} is not an interval", hint) from None
+        except OverflowError:
+            found_us = INTERVAL_US_MAX + 1
+        if abs(found_us) > INTERVAL_US_MAX:
+            raise self._bad(amount.start_pos, f"{amount} is too large", "at most 10,000 years are possible")
         found = timedelta(microseconds=-found_us if sign == "-" else found_us)
         return of.Constant(found, word.start_pos)
 
