@@ -110,6 +110,9 @@ def test_error_has_its_place(text: str) -> None:
 TYPE_ERRORS = {
     "PATTERN (A) DEFINE A AS x > 'a'": (27, "> is not possible with int64 and string"),
     "PATTERN (A) DEFINE A AS k + 1 > 0": (27, "+ is not possible"),
+    "PATTERN (A) DEFINE A AS k / 2 > 0": (27, "/ is not possible with string and int64"),
+    "PATTERN (A) DEFINE A AS k % 2 > 0": (27, "% is not possible with string and int64"),
+    "PATTERN (A) DEFINE A AS SQRT(k) > 0": (25, "SQRT is not possible with string"),
     "PATTERN (A) DEFINE A AS x": (25, "must be true or false"),
     "PATTERN (A) DEFINE A AS s.z > 1": (25, "s.z is not a field"),
     "PATTERN (A) DEFINE A AS at > 'noon'": (28, "'noon'"),

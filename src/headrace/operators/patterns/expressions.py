@@ -250,7 +250,15 @@ def _subtracted(left: Datum, right: Datum) -> Datum:
 
 
 def _floating(datum: Datum) -> Datum:
-    return datum.cast(pa.float64(), safe=False)  # an integer beyond 2**53 is rounded
+    return _as_number(datum).cast(pa.float64(), safe=False)  # an integer beyond 2**53 is rounded
+
+
+def _as_number(datum: Datum) -> Datum:
+    if not _is_number(datum.type):
+        raise TypeError(
+            "it is not a number"
+        )  # Arrow casts texts, and fails when it gets one that is no number
+    return datum
 
 
 def _without_zero(datum: Datum) -> Datum:
@@ -268,7 +276,7 @@ def _remainder(left: Datum, right: Datum) -> Datum:
         return pc.subtract(left, pc.multiply(right, pc.divide(left, right)))
     if any(pa.types.is_floating(each.type) for each in (left, right)):
         return _float_remainder(_floating(left), _without_zero(_floating(right)))
-    return _decimal_remainder(left, right)
+    return _decimal_remainder(*map(_as_number, (left, right)))
 
 
 def _float_remainder(left: Datum, right: Datum) -> Datum:
