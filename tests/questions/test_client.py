@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -144,6 +145,13 @@ def test_payload_that_json_does_not_have_is_rejected_before_it_is_sent(
         questions.ask(job.question, "x" * 1_000_001)
     with pytest.raises(BadQuestion, match="can't be the name"):
         questions.ask("a b")
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, 3_601, math.inf, math.nan])
+def test_time_out_that_is_no_time_is_rejected(timeout_s: float, job: JobByHand, questions: Questions) -> None:
+    with pytest.raises(BadQuestion, match=f"timeout_s is {timeout_s}"):
+        questions.ask(job.question, timeout_s=timeout_s)
+    assert questions._waiting == {}
 
 
 def test_waiting_questions_are_bounded(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -255,6 +256,9 @@ def test_wrong_payload_and_timeout_are_rejected(asker: Queue) -> None:
         asker.request({"item": 1})  # type: ignore[arg-type]
     with pytest.raises(QueueUnusable, match="timeout=0 is not above 0"):
         asker.request("tea", timeout=0)
+    for timeout in (math.inf, math.nan):
+        with pytest.raises(QueueUnusable, match=f"timeout={timeout} is not at most a day"):
+            asker.request("tea", timeout=timeout)
     assert asker._requests.in_flight == 0
 
 

@@ -45,6 +45,9 @@ from headrace.questions.records import (
 TIMEOUT_S = 5.0
 """Longer than a micro-batch of most jobs. A job that restarts needs more."""
 
+TIMEOUT_S_MAX = 3_600
+"""Questions and answers are kept for an hour."""
+
 HEARTBEAT_MS_MAX = 10_000
 """A job sends a heartbeat every second. After this time without one, it does not run. Clocks may differ by seconds."""
 
@@ -142,6 +145,8 @@ class Questions:
 
     def _send(self, question: str, payload: Any, timeout_s: float) -> tuple[str, Future[Reply]]:
         check_question(question)
+        if not 0 < timeout_s <= TIMEOUT_S_MAX:
+            raise BadQuestion(f"timeout_s is {timeout_s}", hint=f"seconds, at most {TIMEOUT_S_MAX:,}")
         value = _encoded(question, payload)
         if self._is_closed:
             raise QuestionFailed("the asker is closed", hint="create another Questions()")

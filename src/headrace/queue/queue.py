@@ -45,6 +45,9 @@ TOPIC_APPEARS_S_MAX = 0.5
 TIMEOUT_S = 30.0
 """For requests that a running broker answers immediately."""
 
+REQUEST_TIMEOUT_S_MAX = 86_400
+"""Of `Queue.request`. What takes longer needs a topic for its results, because a reply is lost with its caller."""
+
 
 StartAt = Literal["earliest", "latest"]
 
@@ -347,6 +350,8 @@ class Queue:
         """Write a message that asks for a reply, without waiting: the future has the reply, or the error."""
         if timeout <= 0:
             raise QueueUnusable(f"timeout={timeout:g} is not above 0", hint="request(…, timeout=30)")
+        if not timeout <= REQUEST_TIMEOUT_S_MAX:
+            raise QueueUnusable(f"timeout={timeout:g} is not at most a day", hint="request(…, timeout=30)")
         return self._requests.send(
             self.topic_of_put(topic), content(value), key=key, headers=headers, timeout_s=timeout
         )
