@@ -99,7 +99,7 @@ def create_app(
         edge or publisher,
         bodies,
         requests,
-        records_max=settings.records_max,
+        settings,
         with_schemas=None if registry is None else SchemaFormats(registry),
     )
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)

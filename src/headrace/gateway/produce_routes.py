@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from headrace.gateway import cloud_events, formats, schema_formats
-from headrace.gateway.answers import REST_JSON, ProducedAnswer, as_json, error, media_type_of
+from headrace.gateway.answers import REST_JSON, ProducedAnswer, as_json, error, media_type_of, retry_after
 from headrace.gateway.bodies import Bodies
 from headrace.gateway.edge_publisher import EdgePublisher
 from headrace.gateway.errors import (
@@ -27,6 +27,7 @@ from headrace.gateway.formats import KeyRule
 from headrace.gateway.publisher import DO_NOT_RETRY, Outcome, Publisher, Written
 from headrace.gateway.records import NewRecord
 from headrace.gateway.schema_formats import Encoded, SchemaFormats
+from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
 from headrace.gateway.topics import Topics, check_partition
 from headrace.http_parameters import check_parameters
@@ -123,8 +124,8 @@ def produce_router(
     publisher: Publisher | EdgePublisher,
     bodies: Bodies,
     requests: Slots,
+    settings: GatewaySettings,
     *,
-    records_max: int,
     with_schemas: SchemaFormats | None = None,
 ) -> APIRouter:
     """Parameters are declared by hand: FastAPI takes longer to check them than to do all else but the records."""
@@ -155,12 +156,12 @@ def produce_router(
                     )
                 else:
                     encoded = _without_schema(_records(request, content_type, content, rule))
-                _check_count(encoded.records, records_max)
+                _check_count(encoded.records, settings.records_max)
                 count = await topics.partitions_to_write(topic)
                 _check_partitions(topic, partition, encoded.records, count)
                 outcome = await publisher.publish(topic, encoded.records, partition=partition)
         is_rest = content_type.startswith("application/vnd.kafka")
-        return _answer(topic, outcome, encoded, media_type_of(request, is_rest=is_rest))
+        return _answer(topic, outcome, encoded, media_type_of(request, is_rest=is_rest), settings)
 
     @router.post(
         "/topics/{topic}",
@@ -218,7 +219,9 @@ def _check_count(records: Sequence[NewRecord], records_max: int) -> None:
         )
 
 
-def _answer(topic: str, outcome: Outcome, encoded: Encoded, media_type: str) -> Response:
+def _answer(
+    topic: str, outcome: Outcome, encoded: Encoded, media_type: str, settings: GatewaySettings
+) -> Response:
     written = outcome.written
     answer: dict[str, Any] = {
         "offsets": written,
@@ -239,7 +242,7 @@ def _answer(topic: str, outcome: Outcome, encoded: Encoded, media_type: str) -> 
     }
     response = as_json(error | answer, status=kind.status, media_type=media_type)
     if kind.may_succeed_later:
-        response.headers["Retry-After"] = "1"
+        response.headers["Retry-After"] = retry_after(settings.retry_after_s_max)
     return response
 
 
