@@ -100,7 +100,7 @@ def create_app(
         bodies,
         requests,
         settings,
-        with_schemas=None if registry is None else SchemaFormats(registry),
+        with_schemas=None if registry is None else SchemaFormats(registry, records_max=settings.records_max),
     )
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)
     app.include_router(write)

@@ -155,8 +155,11 @@ def produce_router(
                         functools.partial(with_schemas.records_of, content_type, topic, content)
                     )
                 else:
-                    encoded = _without_schema(_records(request, content_type, content, rule))
-                _check_count(encoded.records, settings.records_max)
+                    encoded = _without_schema(
+                        _records(request, content_type, content, rule, records_max=settings.records_max)
+                    )
+                if not encoded.records:
+                    raise BadBody("the body has no records", hint="send at least one")
                 count = await topics.partitions_to_write(topic)
                 _check_partitions(topic, partition, encoded.records, count)
                 outcome = await publisher.publish(topic, encoded.records, partition=partition)
@@ -200,23 +203,16 @@ def _check_partitions(topic: str, partition: int | None, records: Sequence[NewRe
             check_partition(topic, number, count)
 
 
-def _records(request: Request, content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]:
+def _records(
+    request: Request, content_type: str, body: bytes, rule: KeyRule, *, records_max: int
+) -> list[NewRecord]:
     if cloud_events.is_cloud_event(content_type, request.headers):
-        return cloud_events.records_of(content_type, request.headers, body)
-    return formats.records_of(content_type, body, rule)
+        return cloud_events.records_of(content_type, request.headers, body, records_max=records_max)
+    return formats.records_of(content_type, body, rule, records_max=records_max)
 
 
 def _without_schema(records: Sequence[NewRecord]) -> Encoded:
     return Encoded(records=records, key_schema_id=None, value_schema_id=None)
-
-
-def _check_count(records: Sequence[NewRecord], records_max: int) -> None:
-    if not records:
-        raise BadBody("the body has no records", hint="send at least one")
-    if len(records) > records_max:
-        raise BadBody(
-            f"the body has {len(records):,} records", hint=f"send at most {records_max:,} in one request"
-        )
 
 
 def _answer(
