@@ -13,6 +13,7 @@ from headrace.cli.output import Format, note, print_table, result, show
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
 from headrace.gateway.catalog.model import Catalog, EventSchema, EventType
+from headrace.kafka.settings import DEFAULT_REGISTRY, client_settings
 from headrace.printable import printable
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ def catalog(
     search: Annotated[
         str, typer.Option(metavar="WORDS", help="Words in the name, the owner or the description.")
     ] = "",
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The schema registry. Default: $HEADRACE_REGISTRY, else [client] registry in headrace.toml, else the "
+            "topic of the gateway's.",
+        ),
+    ] = None,
     format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -41,9 +50,10 @@ def catalog(
     headrace catalog
     headrace catalog orders                        its fields
     headrace catalog --search shop --format json
+    headrace catalog --registry http://127.0.0.1:8081
     """
     cluster = connect(bootstrap)
-    with _source(cluster) as source:
+    with _source(cluster, registry) as source:
         found = source.catalog()
         if name is not None:
             found = Catalog(event_types=(source.event_type(name),), problems=found.problems)
@@ -53,17 +63,21 @@ def catalog(
 
 
 @contextlib.contextmanager
-def _source(cluster: Cluster) -> Iterator[CatalogSource]:
+def _source(cluster: Cluster, url: str | None) -> Iterator[CatalogSource]:
     try:
         from headrace.gateway.catalog.source import CatalogSource
+        from headrace.gateway.registry.other import OtherRegistry
         from headrace.gateway.registry.registry import TOPIC, Registry
     except ModuleNotFoundError as error:
         raise HeadraceError(
             f"{error.name} is not installed", hint='pip install "headrace[schemas]" for `headrace catalog`'
         ) from error
+    address = client_settings(None, url).registry
     with contextlib.ExitStack() as opened:
-        registry = None
-        if TOPIC in cluster.topics():
+        registry: Registry | OtherRegistry | None = None
+        if url is not None or address != DEFAULT_REGISTRY:
+            registry = OtherRegistry(address)
+        elif TOPIC in cluster.topics():
             registry = opened.enter_context(contextlib.closing(Registry.open(cluster.bootstrap)))
         yield CatalogSource(cluster, registry, SystemClock())
 
