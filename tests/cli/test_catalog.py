@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -62,6 +63,18 @@ def test_an_event_type_is_shown_with_its_fields(headrace: Headrace, numbers: str
         {"path": "note", "type": "string", "default": '"-"', "doc": "of the shop"},
     ]
     assert subject in shown
+
+
+def test_webhooks_in_and_alerts_of_the_data_folder_are_shown(
+    headrace: Headrace, numbers: str, tmp_path: Path
+) -> None:
+    folder = ["--data-dir", str(tmp_path)]
+    headrace("webhook", "in", "add", "github", "--topic", numbers, "--generate-secret", *folder)
+    to = ["--when", "level = 'ERROR'", "--to", "https://ops.example/hook"]
+    headrace("alert", "add", "errors", "--topic", numbers, *to, *folder)
+    shown = headrace("catalog", "--search", numbers, *folder).out
+    assert "webhook in github" in shown
+    assert "alert errors" in shown
 
 
 def test_an_unknown_name_is_an_error(headrace: Headrace) -> None:

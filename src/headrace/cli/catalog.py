@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,6 +42,14 @@ def catalog(
             "topic of the gateway's.",
         ),
     ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-dir",
+            help="Folder of webhooks in and alerts. Default: data_dir of [edge] and [alert] in headrace.toml, else "
+            "data.",
+        ),
+    ] = None,
     format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -53,7 +62,7 @@ def catalog(
     headrace catalog --registry http://127.0.0.1:8081
     """
     cluster = connect(bootstrap)
-    with _source(cluster, registry) as source:
+    with _source(cluster, registry, data_dir) as source:
         found = source.catalog()
         if name is not None:
             found = Catalog(event_types=(source.event_type(name),), problems=found.problems)
@@ -63,8 +72,11 @@ def catalog(
 
 
 @contextlib.contextmanager
-def _source(cluster: Cluster, url: str | None) -> Iterator[CatalogSource]:
+def _source(cluster: Cluster, url: str | None, data_dir: Path | None) -> Iterator[CatalogSource]:
     try:
+        from headrace.alerts.settings import alert_settings
+        from headrace.edges.settings import edge_settings
+        from headrace.gateway.catalog.definitions import Definitions
         from headrace.gateway.catalog.source import CatalogSource
         from headrace.gateway.registry.other import OtherRegistry
         from headrace.gateway.registry.registry import TOPIC, Registry
@@ -79,7 +91,11 @@ def _source(cluster: Cluster, url: str | None) -> Iterator[CatalogSource]:
             registry = OtherRegistry(address)
         elif TOPIC in cluster.topics():
             registry = opened.enter_context(contextlib.closing(Registry.open(cluster.bootstrap)))
-        yield CatalogSource(cluster, registry, SystemClock())
+        definitions = Definitions(
+            webhooks_dir=edge_settings(data_dir=data_dir).data_dir,
+            alerts_dir=alert_settings(data_dir=data_dir).data_dir,
+        )
+        yield CatalogSource(cluster, registry, SystemClock(), definitions)
 
 
 def _print(found: Catalog, *, with_fields: bool) -> None:
