@@ -53,6 +53,7 @@ def serve(
             create_app(LOOPBACK_NAMES if loopback else None),
             access_log=False,
             log_level="warning",
+            proxy_headers=False,  # every client on this machine could write another address into X-Forwarded-For
             limit_concurrency=requests_max,
             timeout_graceful_shutdown=STOP_S,
             h11_max_incomplete_event_size=head_bytes_max,

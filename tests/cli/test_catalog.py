@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -13,7 +15,9 @@ from confluent_kafka.admin import AdminClient
 from headrace.gateway.registry.changes import Wanted
 from headrace.gateway.registry.registry import Registry
 from headrace.schemas.definition import Definition
+from headrace.testing.ports import free_port
 from tests.cli.conftest import Headrace
+from tests.gateway.registry.serving import running_registry
 
 TEXT = (
     '{"type": "record", "name": "Order", "doc": "paid \\u001b[2J", "fields": [{"name": "id", "type": "long"},'
@@ -61,7 +65,42 @@ def test_an_event_type_is_shown_with_its_fields(headrace: Headrace, numbers: str
     assert subject in shown
 
 
+def test_webhooks_in_and_alerts_of_the_data_folder_are_shown(
+    headrace: Headrace, numbers: str, tmp_path: Path
+) -> None:
+    folder = ["--data-dir", str(tmp_path)]
+    headrace("webhook", "in", "add", "github", "--topic", numbers, "--generate-secret", *folder)
+    to = ["--when", "level = 'ERROR'", "--to", "https://ops.example/hook"]
+    headrace("alert", "add", "errors", "--topic", numbers, *to, *folder)
+    shown = headrace("catalog", "--search", numbers, *folder).out
+    assert "webhook in github" in shown
+    assert "alert errors" in shown
+
+
 def test_an_unknown_name_is_an_error(headrace: Headrace) -> None:
     name = f"none-{uuid.uuid4().hex}"
     assert f"there is no topic {name}" in headrace("catalog", name, code=1).err
     assert "no event types" in headrace("catalog", "--search", name).out
+
+
+@pytest.mark.parametrize("is_option", [True, False], ids=["option", "variable"])
+def test_schemas_of_another_registry_are_shown(
+    headrace: Headrace, bootstrap: str, numbers: str, environment: dict[str, str], is_option: bool
+) -> None:
+    with running_registry(bootstrap) as url:
+        body = {"schema": TEXT, "metadata": {"properties": {"owner": f"owner-{numbers}"}}}
+        httpx.post(f"{url}/subjects/{numbers}-value/versions", json=body).raise_for_status()
+        options = ["--registry", url] if is_option else []
+        if not is_option:
+            environment["HEADRACE_REGISTRY"] = url
+        shown = headrace("catalog", numbers, *options).out
+    assert f"owner-{numbers}" in shown
+    assert "of the shop" in shown
+
+
+def test_another_registry_that_is_unavailable_is_a_problem_and_the_rest_is_there(
+    headrace: Headrace, numbers: str
+) -> None:
+    shown = headrace("catalog", "--search", numbers, "--registry", f"http://127.0.0.1:{free_port()}")
+    assert "schemas are missing" in shown.err
+    assert numbers in shown.out

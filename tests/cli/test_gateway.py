@@ -81,6 +81,20 @@ def test_settings_come_from_options(environment: dict[str, str], topic: str) -> 
         assert page.headers["access-control-allow-origin"] == "https://shop.example"
 
 
+def test_rate_is_that_of_the_address_of_the_connection_whatever_its_requests_say(
+    environment: dict[str, str],
+) -> None:
+    options = ("--listen", "127.0.0.1:0", "--set", "requests_per_s_max=1", "--set", "requests_burst=2")
+    with started("gateway", *options, environment=environment) as process:
+        address = next_line(process).removeprefix(READY).strip()
+        with httpx.Client(base_url=address, timeout=60) as client:
+            statuses = [
+                client.get("/brokers", headers={"X-Forwarded-For": f"192.0.2.{number}"}).status_code
+                for number in range(20)
+            ]
+    assert 429 in statuses
+
+
 def test_buffered_records_survive_a_killed_gateway_and_an_unavailable_broker(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "broker", default_partitions=1) as broker:
         Cluster(broker.bootstrap, timeout_s=30).create_topic("clicks", partitions=1)

@@ -8,6 +8,7 @@ import resource
 import socket
 import uuid
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import httpx
 import pytest
@@ -28,6 +29,12 @@ CONNECTION_KB_MAX = 50
 HUGE_BYTES = 1_000_000_000
 TAKEN_BYTES_MAX = 50_000_000
 """Of a huge body: what the gateway takes before it closes the connection, and what is in the buffers of sockets."""
+
+TINY_BYTES = 10_400_000
+"""Of a body with millions of records: as many as the gateway takes."""
+
+TINY_MB_MAX = 600
+"""Decoding such a body: an object of the decoder for each of them, and nothing more."""
 
 SLOW_BODIES = 1_000
 SILENT_SOCKETS = 100
@@ -56,6 +63,12 @@ def is_served(gateway: GatewayProcess, topic: str, times: int = 20) -> bool:
         httpx.post(f"{gateway.url}/topics/{topic}", json=1, timeout=60).status_code for _ in range(times)
     ]
     return statuses == [200] * times
+
+
+def peak_resident_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024 / 1e6
 
 
 @contextlib.contextmanager
@@ -101,6 +114,35 @@ def test_body_of_a_gigabyte_is_rejected_before_it_is_read(bootstrap: str, topic:
                     sent += len(part)
         assert sent < TAKEN_BYTES_MAX
         assert resident_mb(gateway.pid) - before_mb < TAKEN_BYTES_MAX / 1e6
+        assert is_served(gateway, topic)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "start", "record", "end"),
+    [
+        ("application/x-ndjson", "", "1\n", ""),
+        ("application/json", "[", "1,", "1]"),
+        ("application/vnd.kafka.json.v2+json", '{"records":[', "{},", "{}]}"),
+        ("application/vnd.kafka.binary.v2+json", '{"records":[', "{},", "{}]}"),
+        ("application/cloudevents-batch+json", "[", "{},", "{}]"),
+    ],
+)
+def test_body_with_millions_of_records_is_rejected_before_they_are_made(
+    bootstrap: str, topic: str, content_type: str, start: str, record: str, end: str
+) -> None:
+    body = start + record * (TINY_BYTES // len(record)) + end
+    with GatewayProcess(bootstrap) as gateway:
+        assert is_served(gateway, topic)
+        before_mb = peak_resident_mb(gateway.pid)
+        response = httpx.post(
+            f"{gateway.url}/topics/{topic}",
+            content=body,
+            headers={"Content-Type": content_type},
+            timeout=60,
+        )
+        assert response.status_code == 422
+        assert "more than 10,000 records" in response.json()["message"]
+        assert peak_resident_mb(gateway.pid) - before_mb < TINY_MB_MAX
         assert is_served(gateway, topic)
 
 

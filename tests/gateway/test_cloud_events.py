@@ -11,10 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import HeadraceError
-from headrace.gateway.cloud_events import BATCHED, STRUCTURED, is_cloud_event, records_of
+from headrace.gateway import cloud_events
+from headrace.gateway.cloud_events import BATCHED, STRUCTURED, is_cloud_event
 from headrace.gateway.errors import BadBody
+from headrace.gateway.records import NewRecord
 
 EVENT = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "sold"}
+
+
+def records_of(
+    content_type: str, headers: dict[str, str], body: bytes, *, records_max: int = 100
+) -> list[NewRecord]:
+    return cloud_events.records_of(content_type, headers, body, records_max=records_max)
 
 
 def structured(**event: Any) -> Any:
@@ -59,6 +67,11 @@ def test_data_is_decoded_by_its_type(fields: dict[str, Any], value: bytes | None
 def test_batch_is_several_records() -> None:
     found = records_of(BATCHED, {}, json.dumps([EVENT, {**EVENT, "id": "2"}]).encode())
     assert [dict(each.headers)["ce_id"] for each in found] == [b"1", b"2"]
+
+
+def test_batch_of_more_events_than_allowed_is_rejected_before_any_is_looked_at() -> None:
+    with pytest.raises(BadBody, match="more than 2 records"):
+        records_of(BATCHED, {}, json.dumps([EVENT, EVENT, {}]).encode(), records_max=2)
 
 
 def test_attributes_in_the_headers_of_the_request_are_percent_decoded() -> None:

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import HeadraceError
+from headrace.gateway import formats
 from headrace.gateway.errors import BadBody, UnsupportedContentType
-from headrace.gateway.formats import CONTENT_TYPES, KeyRule, records_of
+from headrace.gateway.formats import CONTENT_TYPES, KeyRule
+from headrace.gateway.records import NewRecord
 
 NO_KEY = KeyRule()
 REST, BINARY, PLAIN, LINES = CONTENT_TYPES
@@ -22,6 +24,10 @@ JSON_VALUES = st.recursive(
     lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3),
     max_leaves=10,
 )
+
+
+def records_of(content_type: str, body: bytes, rule: KeyRule, *, records_max: int = 100) -> list[NewRecord]:
+    return formats.records_of(content_type, body, rule, records_max=records_max)
 
 
 def pairs(content_type: str, body: str | bytes, rule: KeyRule = NO_KEY) -> list[tuple[Any, Any]]:
@@ -93,6 +99,22 @@ def test_key_is_that_of_the_request_or_of_a_field() -> None:
 def test_wrong_body_is_rejected_with_the_place(content_type: str, body: bytes, problem: str) -> None:
     with pytest.raises(BadBody, match=problem):
         records_of(content_type, body, NO_KEY)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (REST, b'{"records": [{"value": 1}, {"value": 2}, {"value": 3}]}'),
+        (BINARY, b'{"records": [{"value": "AA=="}, {"value": "AA=="}, {"value": "!"}]}'),
+        (PLAIN, b"[1, 2, 3]"),
+        (LINES, b"1\n\n2\n3\n{"),
+    ],
+)
+def test_more_records_than_allowed_are_rejected_before_any_is_looked_at(
+    content_type: str, body: bytes
+) -> None:
+    with pytest.raises(BadBody, match="more than 2 records"):
+        records_of(content_type, body, NO_KEY, records_max=2)
 
 
 @pytest.mark.parametrize(("body", "problem"), [(b'{"b": 1}', "no field 'a'"), (b"[1]", "event 0 is not as")])

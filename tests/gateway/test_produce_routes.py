@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from headrace.gateway.answers import REST_JSON
 from headrace.gateway.formats import REST_BINARY_RECORDS, REST_JSON_RECORDS
+from headrace.kafka.cluster import Cluster
 from headrace.kafka.position import Position
+from tests.faults.broker_process import BrokerProcess
 from tests.gateway.conftest import NewTopic, Serve, Serving
 
 pytestmark = pytest.mark.timeout(120)
@@ -128,7 +132,7 @@ def test_more_records_than_allowed_are_rejected(serve: Serve, topic: str) -> Non
     gateway = serve(records_max=2, unacknowledged_records_max=3)
     assert gateway.post(f"/topics/{topic}", "[1, 2]", "application/json").status_code == 200
     response = gateway.post(f"/topics/{topic}", "[1, 2, 3]", "application/json")
-    assert (response.status_code, response.json()["message"]) == (422, "the body has 3 records")
+    assert (response.status_code, response.json()["message"]) == (422, "the body has more than 2 records")
     assert len(gateway.records(topic)) == 2
 
 
@@ -137,3 +141,22 @@ def test_request_beyond_the_bound_is_told_to_come_back(serve: Serve, topic: str)
     response = gateway.post(f"/topics/{topic}", "[1, 2]", "application/json")
     assert response.status_code == 429
     assert int(response.headers["Retry-After"]) in range(1, 6)
+
+
+def test_clients_of_a_broker_that_is_unavailable_come_back_at_different_times(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "broker") as broker, ThreadPoolExecutor(20) as threads:
+        Cluster(broker.bootstrap, timeout_s=15).create_topic("orders", partitions=1)
+        gateway = Serving(broker.bootstrap, produce_ms_max=500)
+        gateway.start()
+        try:
+            assert gateway.post("/topics/orders", "1", "application/json").status_code == 200
+            broker.kill()
+            responses = [
+                *threads.map(lambda _: gateway.post("/topics/orders", "1", "application/json"), range(20))
+            ]
+        finally:
+            gateway.stop()
+    assert {each.status_code for each in responses} == {503}
+    pauses = {int(each.headers["Retry-After"]) for each in responses}
+    assert pauses <= {1, 2, 3, 4, 5}
+    assert len(pauses) > 1

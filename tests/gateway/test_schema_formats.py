@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -112,6 +113,17 @@ def test_a_body_that_is_wrong_is_rejected_and_nothing_is_written(
     assert (status, answer["error_code"]) == expected
     assert problem in answer["message"]
     assert values(cluster, topic) == []
+
+
+def test_a_body_with_more_records_than_allowed_registers_no_schema(
+    bootstrap: str, serve: Serve, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    with contextlib.closing(Registry.open(bootstrap, topic=f"_schemas-{topic}")) as registry:
+        gateway = serve(registry=registry, records_max=2)
+        status, answer = post(gateway, topic, AVRO, records=[{"value": {"id": 7}}] * 3, value_schema=ORDER)
+        assert (status, answer["message"]) == (422, "the body has more than 2 records")
+        assert gateway.get("/subjects").json() == []
 
 
 def test_an_unknown_topic_gets_no_schema(gateway: Serving) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from headrace.cli.output import Format, note, print_table, result, show
 from headrace.clock import SystemClock
 from headrace.errors import HeadraceError
 from headrace.gateway.catalog.model import Catalog, EventSchema, EventType
+from headrace.kafka.settings import DEFAULT_REGISTRY, client_settings
 from headrace.printable import printable
 
 if TYPE_CHECKING:
@@ -32,6 +34,22 @@ def catalog(
     search: Annotated[
         str, typer.Option(metavar="WORDS", help="Words in the name, the owner or the description.")
     ] = "",
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The schema registry. Default: $HEADRACE_REGISTRY, else [client] registry in headrace.toml, else the "
+            "topic of the gateway's.",
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-dir",
+            help="Folder of webhooks in and alerts. Default: data_dir of [edge] and [alert] in headrace.toml, else "
+            "data.",
+        ),
+    ] = None,
     format: Format = "text",
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -41,9 +59,10 @@ def catalog(
     headrace catalog
     headrace catalog orders                        its fields
     headrace catalog --search shop --format json
+    headrace catalog --registry http://127.0.0.1:8081
     """
     cluster = connect(bootstrap)
-    with _source(cluster) as source:
+    with _source(cluster, registry, data_dir) as source:
         found = source.catalog()
         if name is not None:
             found = Catalog(event_types=(source.event_type(name),), problems=found.problems)
@@ -53,19 +72,30 @@ def catalog(
 
 
 @contextlib.contextmanager
-def _source(cluster: Cluster) -> Iterator[CatalogSource]:
+def _source(cluster: Cluster, url: str | None, data_dir: Path | None) -> Iterator[CatalogSource]:
     try:
+        from headrace.alerts.settings import alert_settings
+        from headrace.edges.settings import edge_settings
+        from headrace.gateway.catalog.definitions import Definitions
         from headrace.gateway.catalog.source import CatalogSource
+        from headrace.gateway.registry.other import OtherRegistry
         from headrace.gateway.registry.registry import TOPIC, Registry
     except ModuleNotFoundError as error:
         raise HeadraceError(
             f"{error.name} is not installed", hint='pip install "headrace[schemas]" for `headrace catalog`'
         ) from error
+    address = client_settings(None, url).registry
     with contextlib.ExitStack() as opened:
-        registry = None
-        if TOPIC in cluster.topics():
+        registry: Registry | OtherRegistry | None = None
+        if url is not None or address != DEFAULT_REGISTRY:
+            registry = OtherRegistry(address)
+        elif TOPIC in cluster.topics():
             registry = opened.enter_context(contextlib.closing(Registry.open(cluster.bootstrap)))
-        yield CatalogSource(cluster, registry, SystemClock())
+        definitions = Definitions(
+            webhooks_dir=edge_settings(data_dir=data_dir).data_dir,
+            alerts_dir=alert_settings(data_dir=data_dir).data_dir,
+        )
+        yield CatalogSource(cluster, registry, SystemClock(), definitions)
 
 
 def _print(found: Catalog, *, with_fields: bool) -> None:

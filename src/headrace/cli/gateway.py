@@ -47,7 +47,8 @@ def gateway(
         Path | None,
         typer.Option(
             "--data-dir",
-            help="Folder of webhooks and buffers. Default: [edge] data_dir in headrace.toml, else data.",
+            help="Folder of webhooks, buffers and alerts. Default: data_dir of [edge] and [alert] in headrace.toml, "
+            "else data.",
         ),
     ] = None,
     set_: Annotated[
@@ -67,6 +68,7 @@ def gateway(
     curl 127.0.0.1:8082/subjects                   the registry, for schema.registry.url of serializers
     headrace webhook in add github --topic pushes --secret-stdin          then POST /webhooks/github
     """
+    from headrace.alerts.settings import alert_settings
     from headrace.edges.settings import edge_settings
     from headrace.gateway.settings import gateway_settings
 
@@ -91,6 +93,7 @@ def gateway(
         connect(bootstrap),
         settings,
         edge=edge_settings(overload=overload, data_dir=data_dir),
+        alerts_dir=alert_settings(data_dir=data_dir).data_dir,
         on_ready=lambda url: print(f"headrace gateway ready at {url}", flush=True),
         on_problem=note,
     )

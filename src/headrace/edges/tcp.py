@@ -8,6 +8,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +17,10 @@ from headrace.edges.event import Event, Reason
 from headrace.edges.overload import Intake
 
 WAIT_S = 0.1
+
+EVENTS_AT_ONCE = 10_000
+"""After so many lines, further connections wait until these are handed over. One that sends short lines has tens of
+thousands of them at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +45,7 @@ class TcpListener:
             connections_max=settings.connections_max,
             line_bytes_max=settings.line_bytes_max,
         )
+        self._ready: deque[object] = deque()
         self._waiting: list[Event] = []
 
     def lost(self) -> dict[str, int]:
@@ -65,13 +71,17 @@ class TcpListener:
                 self._intake.wait_for_room(WAIT_S)
                 return True
             self._waiting = []
-        ready = self._selector.select(wait_s)
-        for key, _ in ready:
-            assert isinstance(key.fileobj, socket.socket)
-            lines = self.connections.receive(key.fileobj)
-            # The events of one round of all connections are handed over together.
-            self._waiting += [Event(topic=self._topic, value=line) for line in lines]
-        return bool(ready)
+        if not self._ready:
+            self._ready.extend(key.fileobj for key, _ in self._selector.select(wait_s))
+        is_any = bool(self._ready)
+        # The events of several connections are handed over together.
+        while self._ready and len(self._waiting) < EVENTS_AT_ONCE:
+            ready = self._ready.popleft()
+            assert isinstance(ready, socket.socket)
+            self._waiting += [
+                Event(topic=self._topic, value=line) for line in self.connections.receive(ready)
+            ]
+        return is_any
 
     def close(self) -> None:
         self.connections.close()

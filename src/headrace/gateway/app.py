@@ -99,8 +99,8 @@ def create_app(
         edge or publisher,
         bodies,
         requests,
-        records_max=settings.records_max,
-        with_schemas=None if registry is None else SchemaFormats(registry),
+        settings,
+        with_schemas=None if registry is None else SchemaFormats(registry, records_max=settings.records_max),
     )
     read = read_router(topics, starts, log, feeds, settings, requests=requests, subscribers=subscribers)
     app.include_router(write)

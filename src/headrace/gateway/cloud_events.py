@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from headrace.gateway.errors import BadBody
-from headrace.gateway.formats import decoded, json_text
+from headrace.gateway.formats import check_count, decoded, json_text
 from headrace.gateway.records import NewRecord
 
 STRUCTURED = "application/cloudevents+json"
@@ -42,12 +42,16 @@ def is_cloud_event(content_type: str, headers: Mapping[str, str]) -> bool:
     return content_type in (STRUCTURED, BATCHED) or "ce-specversion" in headers
 
 
-def records_of(content_type: str, headers: Mapping[str, str], body: bytes) -> list[NewRecord]:
+def records_of(
+    content_type: str, headers: Mapping[str, str], body: bytes, *, records_max: int
+) -> list[NewRecord]:
     """`content_type` is without parameters; `headers` have names in lower case."""
     if content_type == STRUCTURED:
         return [_structured(decoded(_EVENT, json_text(body), hint=_HINT))]
     if content_type == BATCHED:
-        return [_structured(each) for each in decoded(_EVENTS, json_text(body), hint=_HINT)]
+        events = decoded(_EVENTS, json_text(body), hint=_HINT)
+        check_count(len(events), records_max)
+        return [_structured(each) for each in events]
     attributes = {
         name.removeprefix("ce-"): unquote(text) for name, text in headers.items() if name.startswith("ce-")
     }

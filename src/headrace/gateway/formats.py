@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 from typing import Any, TypeVar
 
 import msgspec
@@ -64,17 +65,17 @@ _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ANY = msgspec.json.Decoder()
 
 
-def records_of(content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]:
+def records_of(content_type: str, body: bytes, rule: KeyRule, *, records_max: int) -> list[NewRecord]:
     """The records of a body; `content_type` is without parameters."""
     match content_type:
         case "application/vnd.kafka.json.v2+json":
-            found = _rest_json(body)
+            found = _rest_json(body, records_max)
         case "application/vnd.kafka.binary.v2+json":
-            found = _rest_binary(body)
+            found = _rest_binary(body, records_max)
         case "application/json":
-            found = _plain(body, rule)
+            found = _plain(body, rule, records_max)
         case "application/x-ndjson":
-            found = _lines(body, rule)
+            found = _lines(body, rule, records_max)
         case _:
             raise UnsupportedContentType(
                 f"Content-Type {content_type[:100] or 'missing'} is not supported",
@@ -82,6 +83,15 @@ def records_of(content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]
                 "schema registry (schema_registry in [gateway])",
             )
     return found
+
+
+def check_count(count: int, records_max: int) -> None:
+    """Before records are made: a body has room for millions of short ones."""
+    if count > records_max:
+        raise BadBody(
+            f"the body has more than {records_max:,} records",
+            hint=f"send at most {records_max:,} in one request; records_max in [gateway] is the bound",
+        )
 
 
 def json_text(body: bytes) -> bytes:
@@ -105,9 +115,10 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes, *, where: str = "the 
         raise BadBody(f"{where} is nested too deep", hint="a thousand levels are too many") from None
 
 
-def _rest_json(body: bytes) -> list[NewRecord]:
+def _rest_json(body: bytes, records_max: int) -> list[NewRecord]:
     hint = 'send {"records": [{"key": …, "value": …, "partition": …}]}; only "value" is needed'
     found = decoded(_REST_BODY, json_text(body), hint=hint)
+    check_count(len(found.records), records_max)
     return [
         NewRecord(
             key=None if each.key is _NULL else _key(bytes(each.key)),
@@ -118,9 +129,10 @@ def _rest_json(body: bytes) -> list[NewRecord]:
     ]
 
 
-def _rest_binary(body: bytes) -> list[NewRecord]:
+def _rest_binary(body: bytes, records_max: int) -> list[NewRecord]:
     hint = 'send {"records": [{"value": "a2Fma2E="}]}, with keys and values in base64'
     found = decoded(_BINARY_BODY, body, hint=hint)
+    check_count(len(found.records), records_max)
     return [
         NewRecord(
             key=_bytes_of(each.key, index), value=_bytes_of(each.value, index), partition=each.partition
@@ -129,21 +141,23 @@ def _rest_binary(body: bytes) -> list[NewRecord]:
     ]
 
 
-def _plain(body: bytes, rule: KeyRule) -> list[NewRecord]:
+def _plain(body: bytes, rule: KeyRule, records_max: int) -> list[NewRecord]:
     """One event, or an array of events."""
     text = json_text(body)
     is_array = text.lstrip(b" \t\r\n").startswith(b"[")
     events = decoded(_EVENTS, text) if is_array else [decoded(_EVENT, text)]
+    check_count(len(events), records_max)
     if rule.key is None and rule.field is None:
         return [NewRecord(value=_value(bytes(each))) for each in events]
     return [_event(bytes(each), rule, f"event {index}") for index, each in enumerate(events)]
 
 
-def _lines(body: bytes, rule: KeyRule) -> list[NewRecord]:
+def _lines(body: bytes, rule: KeyRule, records_max: int) -> list[NewRecord]:
     """One event per line; empty lines are skipped."""
-    found = []
-    for number, line in enumerate(json_text(body).split(b"\n"), 1):
+    found: list[NewRecord] = []
+    for number, line in enumerate(io.BytesIO(json_text(body)), 1):
         if line.strip():
+            check_count(len(found) + 1, records_max)
             event = decoded(_EVENT, line, where=f"line {number}")
             found.append(_event(bytes(event), rule, f"line {number}"))
     return found

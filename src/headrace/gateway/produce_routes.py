@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from headrace.gateway import cloud_events, formats, schema_formats
-from headrace.gateway.answers import REST_JSON, ProducedAnswer, as_json, error, media_type_of
+from headrace.gateway.answers import REST_JSON, ProducedAnswer, as_json, error, media_type_of, retry_after
 from headrace.gateway.bodies import Bodies
 from headrace.gateway.edge_publisher import EdgePublisher
 from headrace.gateway.errors import (
@@ -27,6 +27,7 @@ from headrace.gateway.formats import KeyRule
 from headrace.gateway.publisher import DO_NOT_RETRY, Outcome, Publisher, Written
 from headrace.gateway.records import NewRecord
 from headrace.gateway.schema_formats import Encoded, SchemaFormats
+from headrace.gateway.settings import GatewaySettings
 from headrace.gateway.slots import Slots
 from headrace.gateway.topics import Topics, check_partition
 from headrace.http_parameters import check_parameters
@@ -123,8 +124,8 @@ def produce_router(
     publisher: Publisher | EdgePublisher,
     bodies: Bodies,
     requests: Slots,
+    settings: GatewaySettings,
     *,
-    records_max: int,
     with_schemas: SchemaFormats | None = None,
 ) -> APIRouter:
     """Parameters are declared by hand: FastAPI takes longer to check them than to do all else but the records."""
@@ -154,13 +155,16 @@ def produce_router(
                         functools.partial(with_schemas.records_of, content_type, topic, content)
                     )
                 else:
-                    encoded = _without_schema(_records(request, content_type, content, rule))
-                _check_count(encoded.records, records_max)
+                    encoded = _without_schema(
+                        _records(request, content_type, content, rule, records_max=settings.records_max)
+                    )
+                if not encoded.records:
+                    raise BadBody("the body has no records", hint="send at least one")
                 count = await topics.partitions_to_write(topic)
                 _check_partitions(topic, partition, encoded.records, count)
                 outcome = await publisher.publish(topic, encoded.records, partition=partition)
         is_rest = content_type.startswith("application/vnd.kafka")
-        return _answer(topic, outcome, encoded, media_type_of(request, is_rest=is_rest))
+        return _answer(topic, outcome, encoded, media_type_of(request, is_rest=is_rest), settings)
 
     @router.post(
         "/topics/{topic}",
@@ -199,26 +203,21 @@ def _check_partitions(topic: str, partition: int | None, records: Sequence[NewRe
             check_partition(topic, number, count)
 
 
-def _records(request: Request, content_type: str, body: bytes, rule: KeyRule) -> list[NewRecord]:
+def _records(
+    request: Request, content_type: str, body: bytes, rule: KeyRule, *, records_max: int
+) -> list[NewRecord]:
     if cloud_events.is_cloud_event(content_type, request.headers):
-        return cloud_events.records_of(content_type, request.headers, body)
-    return formats.records_of(content_type, body, rule)
+        return cloud_events.records_of(content_type, request.headers, body, records_max=records_max)
+    return formats.records_of(content_type, body, rule, records_max=records_max)
 
 
 def _without_schema(records: Sequence[NewRecord]) -> Encoded:
     return Encoded(records=records, key_schema_id=None, value_schema_id=None)
 
 
-def _check_count(records: Sequence[NewRecord], records_max: int) -> None:
-    if not records:
-        raise BadBody("the body has no records", hint="send at least one")
-    if len(records) > records_max:
-        raise BadBody(
-            f"the body has {len(records):,} records", hint=f"send at most {records_max:,} in one request"
-        )
-
-
-def _answer(topic: str, outcome: Outcome, encoded: Encoded, media_type: str) -> Response:
+def _answer(
+    topic: str, outcome: Outcome, encoded: Encoded, media_type: str, settings: GatewaySettings
+) -> Response:
     written = outcome.written
     answer: dict[str, Any] = {
         "offsets": written,
@@ -239,7 +238,7 @@ def _answer(topic: str, outcome: Outcome, encoded: Encoded, media_type: str) -> 
     }
     response = as_json(error | answer, status=kind.status, media_type=media_type)
     if kind.may_succeed_later:
-        response.headers["Retry-After"] = "1"
+        response.headers["Retry-After"] = retry_after(settings.retry_after_s_max)
     return response
 
 

@@ -21,7 +21,7 @@ from headrace.gateway.errors import (
     SchemaRejected,
     ValueRejected,
 )
-from headrace.gateway.formats import decoded, json_text
+from headrace.gateway.formats import check_count, decoded, json_text
 from headrace.gateway.records import NewRecord
 from headrace.gateway.registry import errors
 from headrace.gateway.registry.changes import Wanted
@@ -79,8 +79,9 @@ class _Known(Struct, frozen=True):
 class SchemaFormats:
     """Threads may share it."""
 
-    def __init__(self, registry: Registry | OtherRegistry) -> None:
+    def __init__(self, registry: Registry | OtherRegistry, *, records_max: int) -> None:
         self._registry = registry
+        self._records_max = records_max
         self._of_text = functools.lru_cache(maxsize=ENCODERS_MAX)(self._register)
         self._of_id = functools.lru_cache(maxsize=ENCODERS_MAX)(self._find)
 
@@ -88,6 +89,7 @@ class SchemaFormats:
         """The records of a body. It waits for the registry."""
         hint = 'send {"value_schema": "…", "records": [{"value": …}]}, or value_schema_id'
         found = decoded(_BODY, json_text(body), hint=hint)
+        check_count(len(found.records), self._records_max)
         kind = TYPES[content_type]
         keys, key_id = self._encoded(
             "key", [each.key for each in found.records], kind, topic, found.key_schema, found.key_schema_id

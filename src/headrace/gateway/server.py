@@ -6,15 +6,18 @@ import contextlib
 import gc
 import resource
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
 from headrace import http_server
+from headrace.alerts.settings import AlertSettings
 from headrace.clock import SystemClock
 from headrace.edges.settings import EdgeSettings
 from headrace.errors import HeadraceError
 from headrace.gateway.app import create_app
+from headrace.gateway.catalog.definitions import Definitions
 from headrace.gateway.catalog.routes import catalog_router
 from headrace.gateway.catalog.source import CatalogSource
 from headrace.gateway.connections import WebSocketConnection, connections
@@ -39,22 +42,27 @@ def serve(
     settings: GatewaySettings,
     *,
     edge: EdgeSettings | None = None,
+    alerts_dir: Path | None = None,
     on_ready: Callable[[str], None] = print,
     on_problem: Callable[[str], None] = lambda _text: None,
 ) -> None:
     """Until Ctrl-C or SIGTERM. There is no authentication. `edge` has the folder of webhooks, and what happens
-    to them and to records when the broker is overloaded. `on_problem` gets texts for people."""
+    to them and to records when the broker is overloaded; `alerts_dir` that of alerts. `on_problem` gets texts for
+    people."""
     with contextlib.ExitStack() as opened:
 
         def application(hosts: frozenset[str] | None) -> FastAPI:
             registry = opened.enter_context(_registry(cluster, settings))
             of_edge = edge or EdgeSettings()
+            definitions = Definitions(
+                webhooks_dir=of_edge.data_dir, alerts_dir=alerts_dir or AlertSettings().data_dir
+            )
             app = create_app(
                 cluster,
                 settings,
                 hosts=hosts,
                 registry=registry,
-                routers=(catalog_router(CatalogSource(cluster, registry, SystemClock())),),
+                routers=(catalog_router(CatalogSource(cluster, registry, SystemClock(), definitions)),),
                 webhooks=opened.enter_context(_webhooks(cluster, settings, of_edge, on_problem)),
                 edge=opened.enter_context(_edge(cluster, settings, of_edge, on_problem)),
             )

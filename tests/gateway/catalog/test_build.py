@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from headrace.gateway.catalog.build import Known, build
+from headrace.gateway.catalog.model import User, UserKind
 from headrace.gateway.registry.records import Version
 from headrace.schemas.definition import Definition, Reference
 
@@ -19,6 +20,8 @@ def known(topics: dict[str, int], *versions: Version) -> Known:
         groups={"g": ["t"]},
         queues={},
         reports=[],
+        written={User(UserKind.WEBHOOK_IN, "w"): ["t"]},
+        read={},
         problems=["x"],
     )
 
@@ -39,4 +42,5 @@ def test_topics_and_subjects_without_topics_are_event_types() -> None:
     assert (value.part, value.version, value.versions, value.compatibility) == ("value", 2, (1, 2), "FULL")
     assert (value.references, key.part) == ((reference,), "key")
     assert [str(each) for each in catalog.event_types[1].read_by] == ["group g"]
+    assert [str(each) for each in catalog.event_types[1].written_by] == ["webhook in w"]
     assert catalog.problems == ("x",)

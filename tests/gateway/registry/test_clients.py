@@ -157,6 +157,24 @@ def test_a_serializer_uses_the_latest_version(client: SchemaRegistryClient) -> N
     assert AvroDeserializer(client)(data, VALUE) == {"id": 7, "note": "x"}
 
 
+def test_a_serializer_uses_the_latest_version_with_its_metadata(client: SchemaRegistryClient) -> None:
+    for major, text in (("1", ORDER), ("2", WITH_NOTE)):
+        properties = MetadataProperties(properties={"major": major, "owner": "shop"})
+        metadata = Metadata(tags=None, properties=properties, sensitive=None)
+        client.register_schema("orders-value", Schema(text, "AVRO", metadata=metadata))
+    assert client.get_latest_with_metadata("orders-value", {"owner": "shop"}).version == 2
+    for major, number in (("1", 1), ("2", 2)):
+        options = {"auto.register.schemas": False, "use.latest.with.metadata": {"major": major}}
+        data = AvroSerializer(client, conf=options)({"id": 7, "note": "x"}, VALUE)
+        assert data is not None
+        assert data[:5] == b"\0\0\0\0" + bytes([number])
+    for properties_of, code in (({"major": "3"}, "40403"), ({"major": "1", "none": "x"}, "40403")):
+        with pytest.raises(SchemaRegistryError, match=code):
+            client.get_latest_with_metadata("orders-value", properties_of)
+    with pytest.raises(SchemaRegistryError, match="40401"):
+        client.get_latest_with_metadata("none", {"major": "1"})
+
+
 def test_a_serializer_normalizes_its_schema(client: SchemaRegistryClient) -> None:
     client.register_schema("orders-value", Schema(ORDER, "AVRO"), normalize_schemas=True)
     same = json.dumps(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headrace.gateway.registry.records import (
     ConfigKey,
@@ -111,3 +112,8 @@ def test_a_value_of_another_program_is_unreadable(key: Key, data: bytes) -> None
 @given(st.text(), st.integers(1, 2**31 - 1))
 def test_any_subject_is_read_back(subject: str, version: int) -> None:
     assert decode_key(encode_key(SchemaKey(subject, version))) == SchemaKey(subject, version)
+
+
+@pytest.mark.parametrize("extra", [{}, {"metadata": None}, {"metadata": []}, {"metadata": {"properties": 7}}])
+def test_version_without_properties_has_none(extra: dict[str, Any]) -> None:
+    assert replace(VERSION, extra=extra).properties == {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from headrace.gateway.catalog.jobs import Report
-from headrace.gateway.catalog.model import Catalog, EventSchema, EventType
+from headrace.gateway.catalog.model import Catalog, EventSchema, EventType, User
 from headrace.gateway.catalog.subjects import Part, description_of, latest_by_subject, place_of
 from headrace.gateway.catalog.users import Users, users_of
 from headrace.gateway.registry.records import Version
@@ -27,11 +27,21 @@ class Known(Struct, frozen=True, kw_only=True):
     """The topics that each group has committed offsets of."""
     queues: Mapping[str, Sequence[str]]
     reports: Sequence[Report]
+    written: Mapping[User, Sequence[str]]
+    """The topics that those write which are defined on this machine."""
+    read: Mapping[User, Sequence[str]]
     problems: Sequence[str]
 
 
 def build(known: Known) -> Catalog:
-    users = users_of(known.topics, groups=known.groups, queues=known.queues, reports=known.reports)
+    users = users_of(
+        known.topics,
+        groups=known.groups,
+        queues=known.queues,
+        reports=known.reports,
+        written=known.written,
+        read=known.read,
+    )
     subjects = latest_by_subject(known.versions)
     by_name: dict[str, list[tuple[Part, str]]] = {
         topic: [] for topic in known.topics if not topic.startswith(_INTERNAL_PREFIXES)

@@ -16,12 +16,15 @@ class UserKind(enum.StrEnum):
     JOB = "job"
     VIEW = "view"
     CAPTURE = "capture"
+    WEBHOOK_IN = "webhook in"
+    WEBHOOK_OUT = "webhook out"
+    ALERT = "alert"
 
 
 class User(Struct, frozen=True, order=True):
     """Who writes or reads a topic."""
 
-    kind: Annotated[UserKind, "group, queue, job, view or capture"]
+    kind: Annotated[UserKind, "group, queue, job, view, capture, webhook in, webhook out or alert"]
     name: str
 
     def __str__(self) -> str:
@@ -63,7 +66,9 @@ class EventType(Struct, frozen=True, kw_only=True):
     description: Annotated[str | None, "the property `description`, or the description within the schema"]
     schemas: tuple[EventSchema, ...]
     written_by: Annotated[tuple[User, ...], "as far as it is known"]
-    read_by: Annotated[tuple[User, ...], "groups with committed offsets, queues, jobs, views"]
+    read_by: Annotated[
+        tuple[User, ...], "groups with committed offsets, queues, jobs, views, webhooks out, alerts"
+    ]
 
     def matches(self, search: str) -> bool:
         """Whether the name, the owner, the contact or the description has each word."""

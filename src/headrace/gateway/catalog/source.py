@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.gateway.catalog.build import Known, build
+from headrace.gateway.catalog.definitions import Definitions
 from headrace.gateway.catalog.fields import FIELDS_MAX, fields_of
 from headrace.gateway.catalog.jobs import JOBS_TOPIC, Report, last_reports
 from headrace.gateway.catalog.model import Catalog, EventSchema, EventType
@@ -51,8 +52,16 @@ class _Remembered(Struct, frozen=True):
 class CatalogSource:
     """`registry` is None if there is none; then no schemas are known. Threads may share it."""
 
-    def __init__(self, cluster: Cluster, registry: Registry | OtherRegistry | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        registry: Registry | OtherRegistry | None,
+        clock: Clock,
+        definitions: Definitions | None = None,
+    ) -> None:
+        """Without `definitions`, webhooks in and alerts are unknown."""
         self._cluster = cluster
+        self._definitions = definitions
         self._registry = registry
         self._clock = clock
         self._lock = threading.Lock()
@@ -107,6 +116,8 @@ class CatalogSource:
             groups=groups,
             queues=queues,
             reports=reports,
+            written=self._definitions.writers(problems) if self._definitions else {},
+            read=self._definitions.readers(problems) if self._definitions else {},
             problems=problems,
         )
 

@@ -54,7 +54,7 @@ def description_of(versions: Iterable[Version]) -> Description:
     """The first that is known of each; those of values come first."""
     owner = contact = text = None
     for version in versions:
-        properties = _properties(version.extra)
+        properties = version.properties
         owner = owner or _text(properties.get("owner"))
         contact = contact or _text(properties.get("email")) or _text(properties.get("contact"))
         text = text or _text(properties.get("description")) or _within(version)
@@ -67,12 +67,6 @@ def latest_by_subject(versions: Iterable[Version]) -> dict[str, Sequence[Version
     for each in versions:
         found.setdefault(each.subject, []).append(each)
     return {subject: sorted(each, key=lambda one: one.version) for subject, each in found.items()}
-
-
-def _properties(extra: Mapping[str, Any]) -> Mapping[str, Any]:
-    metadata = extra.get("metadata")
-    properties = metadata.get("properties") if isinstance(metadata, Mapping) else None
-    return properties if isinstance(properties, Mapping) else {}
 
 
 def _within(version: Version) -> str | None:

@@ -15,6 +15,9 @@ from headrace.dead_letters import TOPIC_PREFIX
 from headrace.gateway.catalog.jobs import GROUP_PREFIX, Report, job_user
 from headrace.gateway.catalog.model import User, UserKind
 
+WEBHOOK_PREFIX = "headrace-webhook-"
+"""Of the group of a webhook out, whether it sends a topic or a queue."""
+
 CAPTURE_PREFIX = "headrace.cdc."
 """Of the topic in which a capture keeps its positions."""
 
@@ -31,25 +34,32 @@ def users_of(
     groups: Mapping[str, Iterable[str]],
     queues: Mapping[str, Iterable[str]],
     reports: Iterable[Report],
+    written: Mapping[User, Iterable[str]],
+    read: Mapping[User, Iterable[str]],
 ) -> Users:
-    """`groups` and `queues` have the topics of each."""
+    """`groups` and `queues` have the topics of each; `written` and `read` those of what is defined on this machine."""
     names = set(topics)
     writers: dict[str, set[User]] = defaultdict(set)
     readers: dict[str, set[User]] = defaultdict(set)
-    for group, read in groups.items():
-        for topic in read:
-            readers[topic].add(_group_user(group))
-    for queue, read in queues.items():
-        for topic in read:
-            readers[topic].add(User(UserKind.QUEUE, queue))
+    known: dict[str, User] = {}
+    for kind, members in ((UserKind.GROUP, groups), (UserKind.QUEUE, queues)):
+        for group, read_topics in members.items():
+            user = _group_user(kind, group)
+            known[group if user.kind is UserKind.WEBHOOK_OUT else user.name] = user
+            for topic in read_topics:
+                readers[topic].add(user)
     for report in reports:
         for topic in report.reads.union(*(_matching(each, names) for each in report.patterns)):
             readers[topic].add(report.user)
         for topic in report.writes:
             writers[topic].add(report.user)
+        known[report.user.name] = report.user
+    for defined, places in ((written, writers), (read, readers)):
+        for user, of_user in defined.items():
+            for topic in of_user:
+                places[topic].add(user)
     for topic, user in _captured(names):
         writers[topic].add(user)
-    known = {each.name: each for found in readers.values() for each in found}
     for topic in names:
         name = topic.removeprefix(TOPIC_PREFIX)
         if name != topic and name in known:
@@ -57,9 +67,12 @@ def users_of(
     return Users(writers=_sorted(writers), readers=_sorted(readers))
 
 
-def _group_user(group: str) -> User:
-    name = group.removeprefix(GROUP_PREFIX)
-    return User(UserKind.GROUP, group) if name == group else job_user(name)
+def _group_user(kind: UserKind, group: str) -> User:
+    if group.startswith(WEBHOOK_PREFIX):
+        return User(UserKind.WEBHOOK_OUT, group.removeprefix(WEBHOOK_PREFIX))
+    if kind is UserKind.GROUP and group.startswith(GROUP_PREFIX):
+        return job_user(group.removeprefix(GROUP_PREFIX))
+    return User(kind, group)
 
 
 def _captured(topics: set[str]) -> Iterable[tuple[str, User]]:

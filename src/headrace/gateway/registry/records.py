@@ -7,6 +7,7 @@ text, so its fields have one order.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +34,13 @@ class Version(Struct, frozen=True, kw_only=True):
     definition: Definition
     is_deleted: bool = False
     extra: dict[str, Any] = {}
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Those of its metadata, by which clients find it."""
+        metadata = self.extra.get("metadata")
+        properties = metadata.get("properties") if isinstance(metadata, Mapping) else None
+        return properties if isinstance(properties, Mapping) else {}
 
 
 class SchemaKey(Struct, frozen=True):

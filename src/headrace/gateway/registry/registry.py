@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from msgspec import Struct
@@ -133,6 +133,13 @@ class Registry:
         if found is None:
             raise errors.version_not_found(text)
         return found
+
+    def latest_with(self, subject: str, properties: Mapping[str, str], *, deleted: bool) -> Version:
+        """The latest version whose metadata has these properties."""
+        for version in reversed(self.versions(subject, deleted=deleted)):
+            if properties.items() <= version.properties.items():
+                return version
+        raise errors.schema_not_found()
 
     def referrers(self, subject: str, text: str, *, deleted: bool = False) -> list[Version]:
         version = self.version(subject, text, deleted=True)

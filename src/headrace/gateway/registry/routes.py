@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from headrace.gateway.bodies import Bodies
 from headrace.gateway.registry import errors
@@ -27,6 +27,8 @@ from headrace.gateway.registry.requests import SchemaBody
 from headrace.gateway.registry.settings_routes import SettingsRoutes
 from headrace.gateway.settings import GatewaySettings
 from headrace.schemas.definition import SchemaType
+
+Names = Annotated[Sequence[str], Query()]
 
 
 def create_router(
@@ -64,6 +66,7 @@ class Routes:
             ("DELETE", "/subjects/{subject}", self.delete_subject),
             ("GET", "/subjects/{subject}/versions", self.list_versions),
             ("POST", "/subjects/{subject}/versions", self.register),
+            ("GET", "/subjects/{subject}/metadata", self.get_latest_with_metadata),
             ("GET", "/subjects/{subject}/versions/{version}", self.get_version),
             ("DELETE", "/subjects/{subject}/versions/{version}", self.delete_version),
             ("GET", "/subjects/{subject}/versions/{version}/schema", self.get_version_text),
@@ -197,6 +200,25 @@ class Routes:
         """A version of a subject"""
         found = await self._exchange.in_thread(
             lambda: self._registry.version(subject, version, deleted=is_set(deleted))
+        )
+        return json_response(version_fields(found) | {"schema": await self._text(found, format)})
+
+    async def get_latest_with_metadata(
+        self,
+        subject: str,
+        key: Names = (),
+        value: Names = (),
+        deleted: str = "false",
+        format: str = "",
+    ) -> Response:
+        """The latest version of a subject that has these properties in its metadata: each key with the value at its
+        place"""
+        if len(key) != len(value):
+            raise RegistryError(422, 422, "each key has a value")
+        found = await self._exchange.in_thread(
+            lambda: self._registry.latest_with(
+                subject, dict(zip(key, value, strict=True)), deleted=is_set(deleted)
+            )
         )
         return json_response(version_fields(found) | {"schema": await self._text(found, format)})
 
