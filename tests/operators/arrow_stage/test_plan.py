@@ -249,11 +249,17 @@ def test_rows_without_the_alias_of_a_source_are_left_to_spark(spark: SparkSessio
 
 
 def test_source_with_a_type_that_arrow_has_not_is_read_without_it(spark: SparkSession) -> None:
-    rows = spark.range(1).selectExpr("id", "'a' collate UTF8_LCASE as text", "parse_json('1') as any")
+    rows = spark.range(1).selectExpr(
+        "id",
+        "'a' collate UTF8_LCASE as text",
+        "parse_json('1') as any",
+        "struct('a' collate UTF8_LCASE as x) as s",
+    )
     marked = rows.alias(f"{COLUMNS_ALIAS}x")
     assert stage_of(marked.select("id")).columns_needed == ("id",)
     assert find_stage(marked.where("text = 'A'").select("id")) is None
     assert find_stage(marked.select("id", "text")) is None
+    assert find_stage(marked.where("s.x = 'A'").select("id")) is None
 
 
 def test_stage_of_one_plan_is_always_the_same(spark: SparkSession) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -149,6 +151,38 @@ NEVER_FAILING = [
     "place",
     "tags",
     "price",
+    "if(null, 1, 2)",
+    "null and is_new",
+    "null or is_new",
+    "not null",
+    "null is null",
+    "coalesce(null, user)",
+    "coalesce(null, null)",
+    "user = null",
+    "user in (null)",
+    "null <=> ms",
+    "concat(user, null)",
+    "ms + null",
+    "ms > 0 and null",
+    "'a' like 'a%'",
+    "3 > 2",
+    "1 = 1 and ms > 0",
+    "hour(at)",
+    "minute(at)",
+    "second(at)",
+    "hour(local)",
+    "to_date(at)",
+    "to_date(day)",
+    *(f"date_trunc('{unit}', at)" for unit in ("millisecond", "SECOND", "minute", "HOUR", "day")),
+    "abs(score)",
+    "abs(ratio)",
+    "greatest(ms, other, 0)",
+    "least(n, 5)",
+    "least(at, timestamp'2020-01-01')",
+    "greatest(at, null)",
+    "nanvl(score, weight)",
+    "nanvl(score, null)",
+    "cast(user as varchar(3))",
     "'headrace'",
     "1",
     "1.5F",
@@ -183,6 +217,7 @@ CHECKED = {
     "cast(score as int)": "try_cast(score as int)",
     "cast(ratio as int)": "try_cast(ratio as int)",
     "-ms": "try_subtract(0L, ms)",
+    "abs(n)": "if(n = -2147483648, null, abs(n))",
     "at + interval 100000000 days": "if(unix_micros(at) > 583372036854775807, null, at + interval 100000000 days)",
 }
 """Expressions that fail on some rows, and others that are null there."""
@@ -237,7 +272,15 @@ LEFT_TO_SPARK = [
     "-0.0D",
     "body = X'00'",
     "substring(user, 1, 2)",
-    "date_trunc('HOUR', at)",
+    "date_trunc('week', at)",
+    "date_trunc(user, at)",
+    "to_date(user)",
+    "greatest(score, 0)",
+    "greatest(user, 'a')",
+    "least(day, null)",
+    "floor(score)",
+    "0.1F",
+    "cast(1e30D as int)",
     "ms between 1 and if(n between 1 and 2, 5, 6)",
 ]
 
@@ -281,6 +324,28 @@ def test_only_rows_that_spark_evaluates_are_doubtful(spark: SparkSession, seed: 
     assert_same(stage_of(chosen), table, chosen, LAZY)
 
 
+def test_constants_of_python_are_those_of_spark(spark: SparkSession) -> None:
+    table = random_table(4)
+    numbers = [0.1, float("nan"), float("inf"), float("-inf"), 1e-320]
+    found = source(spark, table)
+    for number, value in enumerate(numbers):
+        found = found.withColumn(f"is_more_{number}", F.col("score") > F.lit(value))
+        found = found.withColumn(f"more_{number}", F.col("weight") * F.lit(value))
+    day = datetime(2020, 1, 1, 10, tzinfo=UTC)
+    found = found.withColumns(
+        {
+            "is_later": F.col("at") > F.lit(day),
+            "is_near": F.col("at").between(F.lit(day - timedelta(days=900)), F.lit(day)),
+            "moved": F.col("at") + F.lit(timedelta(days=2, microseconds=1)),
+            "is_day": F.col("day") > F.lit(day.date()),
+            "is_chosen": F.col("user").isin("a", "ab") | F.col("ms").isin([0, 1]),
+            "is_listed": F.col("price").isin(Decimal("1.50")),
+        }
+    ).dropna(subset=["user", "score", "ms"])
+    found = found.drop("price").fillna(0).fillna("none")
+    assert values_of(stage_of(found).apply(table).table) == values_of(found.toArrow())
+
+
 def test_sums_wrap_without_ansi_mode(spark: SparkSession) -> None:
     table = as_table([{"ms": 2**63 - 1, "n": -(2**31), "tiny": 127}])
     texts = ["ms + 1", "n * 2", "tiny - -1Y", "-n", "ms * ms"]
@@ -307,6 +372,9 @@ def test_times_in_another_zone_are_left_to_spark(spark: SparkSession) -> None:
         rows = source(spark, as_table([{}]))
         assert find_stage(selected(rows, ["cast(local as timestamp)"])) is None
         assert find_stage(selected(rows, ["at + interval 1 day"])) is None
+        assert find_stage(selected(rows, ["hour(at)"])) is None
+        assert find_stage(selected(rows, ["date_trunc('day', at)"])) is None
+        assert find_stage(selected(rows, ["to_date(at)"])) is None
         assert find_stage(selected(rows, ["unix_micros(at)", "at > timestamp'2020-01-01'"])) is not None
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

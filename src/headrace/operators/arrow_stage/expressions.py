@@ -379,6 +379,36 @@ class Negate(_Unary, frozen=True):
             return pc.negate_checked(value)
 
 
+class Absolute(_Unary, frozen=True):
+    is_checked: bool
+
+    @property
+    def can_fail(self) -> bool:
+        return self.is_checked or self.child.can_fail
+
+    def of(self, rows: Rows) -> Value:
+        value = rows.value(self.child)
+        if not self.is_checked:
+            return pc.abs(value)
+        with _doubtful():
+            return pc.abs_checked(value)
+
+
+class Extreme(Expression, frozen=True):
+    """The least or the greatest of several integers. Nulls do not count."""
+
+    children: tuple[Expression, ...]
+    is_greatest: bool
+
+    @property
+    def inputs(self) -> tuple[Expression, ...]:
+        return self.children
+
+    def of(self, rows: Rows) -> Value:
+        function = pc.max_element_wise if self.is_greatest else pc.min_element_wise
+        return function(*map(rows.value, self.children))
+
+
 class Bitwise(_Binary, frozen=True):
     operator: BitwiseOperator
 

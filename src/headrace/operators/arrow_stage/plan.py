@@ -6,6 +6,7 @@ Spark does not evaluate them either.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,7 @@ from headrace.operators.arrow_stage.expressions import (
     Column,
     Constant,
     Defined,
+    Doubtful,
     Expression,
     IsNull,
     Not,
@@ -30,6 +32,8 @@ from headrace.plan_names import COLUMNS_ALIAS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_log = logging.getLogger(__name__)
 
 Counts = dict[str, dict[str, int]]
 """Rows by the name of a metric and the name of its value."""
@@ -136,9 +140,24 @@ def _newest_us(rows: Rows, time: Expression) -> int | None:
 def find_stage(rows: DataFrame) -> StagePlan | None:
     """The stage that evaluates these rows from the columns of their source; None if Spark has to."""
     try:
-        return _Reading(rows).stage()
-    except NotTranslated:
+        stage = _Reading(rows).stage()
+        _try_out(stage)
+    except NotTranslated as reason:
+        _log.debug("Spark evaluates the rows itself: %s", reason)
         return None
+    return stage
+
+
+def _try_out(stage: StagePlan) -> None:
+    """Evaluate the stage on no rows, and on a row of nulls, so that Arrow has all functions that it needs."""
+    for count in (0, 1):
+        nothing = pa.table({name: pa.nulls(count, kind) for name, kind in stage.columns.items()})
+        try:
+            stage.apply(nothing)
+        except Doubtful:
+            continue
+        except (pa.ArrowException, TypeError) as error:
+            raise NotTranslated(str(error)) from error
 
 
 class _Reading:

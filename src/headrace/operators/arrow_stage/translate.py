@@ -7,10 +7,12 @@ is not translated. Texts have the default collation, UTF8_BINARY, which compares
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 from pyspark.errors import PySparkException
@@ -137,6 +139,8 @@ def _literal(_: Translation, node: Node) -> Typed:
         value = float(written)
         # Equal expressions are evaluated once, and both zeros are equal.
         _require(str(value) != "-0.0", node)
+        # A rounded double is perhaps not the float that Java read.
+        _require(kind == _DOUBLE or not value - float(np.float32(value)), node)
     elif kinds.is_decimal128(kind):
         value = Decimal(written)
     elif kinds.is_string(kind):
@@ -322,6 +326,8 @@ def _converted(child: Typed, kind: pa.DataType, node: Node) -> Typed:
             return Typed(_folded(to.Cast(value, kind)), kind)
         return Typed(to.Cast(value, kind), kind)
     if kinds.is_integer(kind) and (kinds.is_integer(before) or kinds.is_floating(before)):
+        if isinstance(value, Constant):
+            return Typed(_folded(to.Narrow(value, kind)), kind)
         _require(node.setting("evalMode") == "ANSI", node)
         return Typed(to.Narrow(value, kind), kind)
     _require(node.fields["timeZoneId"] in UTC, node)
@@ -355,9 +361,11 @@ def _never_fails(before: pa.DataType, kind: pa.DataType) -> bool:
     return bool(kinds.is_floating(before) and kinds.is_floating(kind))
 
 
-def _folded(constant: to.Cast) -> Constant:
-    rows = to.Rows(pa.table({"none": pa.array([], _LONG)}))
-    return Constant(rows.value(constant).as_py(), constant.kind)
+def _folded(constant: to.Cast | to.Narrow) -> Constant:
+    try:
+        return Constant(to.Rows(pa.table({})).value(constant).as_py(), constant.kind)
+    except to.Doubtful as error:
+        raise NotTranslated(str(error)) from error
 
 
 def _viewed(before: pa.DataType, kind: pa.DataType) -> Callable[[Translation, Node], Typed]:
@@ -376,6 +384,36 @@ def _time_in(unit_us: int) -> Callable[[Translation, Node], Typed]:
         return Typed(to.DivideBy(to.View(child.expression, _LONG), unit_us, "floor"), _LONG)
 
     return own
+
+
+def _part_of_day(unit_us: int, count: int) -> Callable[[Translation, Node], Typed]:
+    """The number of a unit in the next larger one, which has `count` of them."""
+
+    def own(translation: Translation, node: Node) -> Typed:
+        child = _only_child(translation, node)
+        _require(kinds.is_timestamp(child.kind) and node.fields["timeZoneId"] in UTC, node)
+        units = to.DivideBy(to.View(child.expression, _LONG), unit_us, "floor")
+        return Typed(to.Cast(to.DivideBy(units, count, "modulus"), _INT), _INT)
+
+    return own
+
+
+def _truncated_time(translation: Translation, node: Node) -> Typed:
+    unit, time = translation.all_of(node)
+    written = unit.expression.value if isinstance(unit.expression, Constant) else None
+    unit_us = _UNITS_US.get(written.upper()) if isinstance(written, str) else None
+    if unit_us is None or time.kind != _TIME or node.fields["timeZoneId"] not in UTC:
+        raise NotTranslated(node.name)
+    number = to.DivideBy(to.View(time.expression, _LONG), unit_us, "floor")
+    start_us = to.Arithmetic(number, Constant(unit_us, _LONG), "multiply", is_checked=True)
+    return Typed(to.View(start_us, _TIME), _TIME)
+
+
+def _to_date(translation: Translation, node: Node) -> Typed:
+    """Without a format, which would be another child, it is a cast."""
+    child = _only_child(translation, node)
+    _require(kinds.is_timestamp(child.kind) or kinds.is_date32(child.kind), node)
+    return _converted(child, pa.date32(), node)
 
 
 def _time_plus_interval(_translation: Translation, node: Node) -> Typed:
@@ -437,6 +475,46 @@ def _negate(translation: Translation, node: Node) -> Typed:
     return Typed(to.Negate(child.expression, is_checked), child.kind)
 
 
+def _absolute(translation: Translation, node: Node) -> Typed:
+    child = _only_child(translation, node)
+    _require(kinds.is_integer(child.kind) or kinds.is_floating(child.kind), node)
+    is_checked = kinds.is_integer(child.kind) and bool(node.fields["failOnError"])
+    return Typed(to.Absolute(child.expression, is_checked), child.kind)
+
+
+def _extreme(*, is_greatest: bool) -> Callable[[Translation, Node], Typed]:
+    def own(translation: Translation, node: Node) -> Typed:
+        children = translation.all_of(node)
+        kind = _common_kind(children, node)
+        given = tuple(each.expression for each in children)
+        if kinds.is_integer(kind):
+            return Typed(to.Extreme(given, is_greatest), kind)
+        _require(kinds.is_timestamp(kind), node)
+        numbers = tuple(to.View(each, _LONG) for each in given)
+        return Typed(to.View(to.Extreme(numbers, is_greatest), kind), kind)
+
+    return own
+
+
+def _has_all_values(translation: Translation, node: Node) -> Typed:
+    """Neither null nor NaN, as `dropna` has it; with a smaller number it is not translated."""
+    children = translation.all_of(node)
+    _require(bool(children) and int(node.fields["n"]) == len(children), node)
+    conditions: list[Expression] = []
+    for each in children:
+        conditions.append(to.Not(to.IsNull(each.expression)))
+        if kinds.is_floating(each.kind):
+            conditions.append(to.Not(to.IsNaN(each.expression)))
+    return Typed(functools.reduce(to.And, conditions), _BOOL)
+
+
+def _nan_as(translation: Translation, node: Node) -> Typed:
+    value, instead = translation.pair(node)
+    _require(kinds.is_floating(value.kind), node)
+    chosen = to.If(to.IsNaN(value.expression), instead.expression, value.expression, value.kind)
+    return Typed(chosen, value.kind)
+
+
 def _bitwise(operator: to.BitwiseOperator) -> Callable[[Translation, Node], Typed]:
     def own(translation: Translation, node: Node) -> Typed:
         left, right = translation.pair(node)
@@ -468,10 +546,21 @@ def _xxhash64(translation: Translation, node: Node) -> Typed:
     return Typed(to.XxHash64(tuple(each.expression for each in children), int(node.fields["seed"])), _LONG)
 
 
+_UNITS_US = {
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": DAY_US,
+}
+"""The units of `date_trunc` with a fixed length."""
+
 _OWN: Mapping[str, Callable[[Translation, Node], Typed]] = {
+    "Abs": _absolute,
     "Add": _arithmetic("add"),
     "Alias": _only_child,
     "And": _logical(to.And),
+    "AtLeastNNonNulls": _has_all_values,
     "AttributeReference": Translation.attribute,
     "Between": _only_child,
     "BitwiseAnd": _bitwise("and"),
@@ -491,28 +580,36 @@ _OWN: Mapping[str, Callable[[Translation, Node], Typed]] = {
     "GetStructField": _field,
     "GreaterThan": _compared("greater"),
     "GreaterThanOrEqual": _compared("greater_equal"),
+    "Greatest": _extreme(is_greatest=True),
+    "Hour": _part_of_day(3_600_000_000, 24),
     "If": _if,
     "In": _in,
     "IsNaN": _is_nan,
     "IsNotNull": _is_not_null,
     "IsNull": _is_null,
+    "Least": _extreme(is_greatest=False),
     "Length": _length,
     "LessThan": _compared("less"),
     "LessThanOrEqual": _compared("less_equal"),
     "Like": _like,
     "Literal": _literal,
     "MicrosToTimestamp": _viewed(_LONG, _TIME),
+    "Minute": _part_of_day(60_000_000, 60),
     "Multiply": _arithmetic("multiply"),
+    "NaNvl": _nan_as,
     "Not": _not,
     "NullIf": _only_child,
     "Nvl": _only_child,
     "Or": _logical(to.Or),
+    "ParseToDate": _to_date,
     "Pmod": _remainder("modulus"),
     "Remainder": _remainder("remainder"),
+    "Second": _part_of_day(1_000_000, 60),
     "ShiftRightUnsigned": _shift_right_unsigned,
     "StartsWith": _text_test("starts"),
     "Subtract": _arithmetic("subtract"),
     "TimestampAddInterval": _time_plus_interval,
+    "TruncTimestamp": _truncated_time,
     "TypedNullLiteral": _typed_null,
     "UnaryMinus": _negate,
     "UnixMicros": _viewed(_TIME, _LONG),
