@@ -102,7 +102,8 @@ def _words_of(values: pa.Array) -> Hashes:
         low = np.frombuffer(values.buffers()[1], dtype=np.uint64)[::2]
         return low[values.offset : values.offset + len(values)]
     if kinds.is_floating(kind):
-        numbers = values.fill_null(0).to_numpy() + kind.to_pandas_dtype()(0)  # -0.0 as 0.0
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            numbers = values.fill_null(0).to_numpy() + kind.to_pandas_dtype()(0)  # -0.0 as 0.0
         words, nan = (
             (numbers.view(np.uint64), _NAN_64)
             if kinds.is_float64(kind)

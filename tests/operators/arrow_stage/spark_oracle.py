@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -125,6 +126,109 @@ def random_table(seed: int, count: int = 300) -> pa.Table:
     random = Random(seed)
     names = list(_VALUES)
     return as_table([{name: _or_none(random, _VALUES[name]) for name in names} for _ in range(count)])
+
+
+_FORMS = {
+    "boolean": (
+        "is_new",
+        "is_paid",
+        "true",
+        "false",
+        "cast(null as boolean)",
+        "(not {boolean})",
+        "({boolean} and {boolean})",
+        "({boolean} or {boolean})",
+        "({boolean} = {boolean})",
+        "({boolean} <=> {boolean})",
+        "({bigint} is null)",
+        "({string} is not null)",
+        "({bigint} < {bigint})",
+        "({bigint} in (0, 1, {bigint}, null))",
+        "({double} >= {double})",
+        "({double} <=> {double})",
+        "isnan({double})",
+        "({timestamp} > {timestamp})",
+        "({string} < {string})",
+        "({string} in ('a', 'ab', ''))",
+        "({string} like 'a%')",
+        "startswith({string}, 'ab')",
+        "contains({string}, 'b')",
+        "({bigint} between {bigint} and {bigint})",
+        "if({boolean}, {boolean}, {boolean})",
+        "coalesce({boolean}, {boolean})",
+    ),
+    "bigint": (
+        "ms",
+        "other",
+        "1L",
+        "-3L",
+        "cast(null as bigint)",
+        "cast(n as bigint)",
+        "cast({boolean} as bigint)",
+        "cast(length({string}) as bigint)",
+        "unix_micros({timestamp})",
+        "unix_millis({timestamp})",
+        "({bigint} % 7)",
+        "pmod({bigint}, 5)",
+        "({bigint} & {bigint})",
+        "shiftrightunsigned({bigint}, 3)",
+        "greatest({bigint}, {bigint})",
+        "xxhash64({string}, {bigint})",
+        "xxhash64({boolean}, {double}, {timestamp})",
+        "if({boolean}, {bigint}, {bigint})",
+        "case when {boolean} then {bigint} when {boolean} then {bigint} end",
+        "coalesce({bigint}, {bigint})",
+        "nullif({bigint}, {bigint})",
+    ),
+    "double": (
+        "score",
+        "weight",
+        "0.5D",
+        "cast(null as double)",
+        "cast({bigint} as double)",
+        "({double} + {double})",
+        "({double} * {double})",
+        "(-{double})",
+        "abs({double})",
+        "if({boolean}, {double}, {double})",
+        "nanvl({double}, {double})",
+        "coalesce({double}, {double})",
+    ),
+    "string": (
+        "user",
+        "url",
+        "'a'",
+        "''",
+        "cast(null as string)",
+        "cast({bigint} as string)",
+        "cast({boolean} as string)",
+        "concat({string}, {string})",
+        "if({boolean}, {string}, {string})",
+        "coalesce({string}, {string})",
+        "place.city",
+    ),
+    "timestamp": (
+        "at",
+        "cast(local as timestamp)",
+        "timestamp'2020-01-01 10:00:00'",
+        "timestamp_micros({bigint})",
+        "if({boolean}, {timestamp}, {timestamp})",
+        "coalesce({timestamp}, {timestamp})",
+    ),
+}
+"""By type, the forms of expressions, and the types of what is inside."""
+
+
+def random_expression(random: Random, kind: str = "", depth: int = 4) -> str:
+    """An expression that never fails."""
+    forms = _FORMS[kind or random.choice(list(_FORMS))]
+    if depth == 0:
+        forms = tuple(each for each in forms if "{" not in each)
+    parts = re.split(r"{(\w+)}", random.choice(forms))
+    return "".join(
+        random_expression(random, part, depth - 1) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
 
 
 SEEDS = st.integers(0, 2**32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from tests.operators.arrow_stage.spark_oracle import (
     SEEDS,
     as_table,
     assert_same,
+    random_expression,
     random_table,
     selected,
     source,
@@ -64,6 +66,8 @@ NEVER_FAILING = [
     "ms between 1 and 5",
     "ms not between n and other",
     "(ms between 1 and 2) between is_new and is_paid",
+    "ms between 1 and if(n between 1 and 2, 5, 6)",
+    "nullif(ms, nullif(other, nullif(1L, ms)))",
     "user like 'a%'",
     "user like '%a'",
     "user like '%a%'",
@@ -281,7 +285,6 @@ LEFT_TO_SPARK = [
     "floor(score)",
     "0.1F",
     "cast(1e30D as int)",
-    "ms between 1 and if(n between 1 and 2, 5, 6)",
 ]
 
 
@@ -294,6 +297,15 @@ def test_results_are_those_of_spark(spark: SparkSession, seed: int) -> None:
     assert_same(stage, table, rows, NEVER_FAILING)
     empty = table.slice(0, 0)
     assert stage.apply(empty).table.num_rows == 0
+
+
+@QUICK
+@given(seed=SEEDS)
+def test_results_of_nested_expressions_are_those_of_spark(spark: SparkSession, seed: int) -> None:
+    random, table = Random(seed), random_table(seed)
+    texts = [random_expression(random) for _ in range(60)]
+    rows = selected(source(spark, table), texts)
+    assert_same(stage_of(rows), table, rows, texts)
 
 
 @QUICK

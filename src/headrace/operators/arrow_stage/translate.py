@@ -64,7 +64,7 @@ class Translation:
 
     def __init__(self, resolved: Callable[[ExprId], Typed]) -> None:
         self._resolved = resolved
-        self._common: list[Typed] = []
+        self._common: list[tuple[Node, Typed]] = []
         """The common expressions of BETWEEN and NULLIF around the node."""
 
     def expression(self, node: Node) -> Expression:
@@ -92,17 +92,23 @@ class Translation:
 
     def with_common(self, node: Node) -> Typed:
         child, *definitions = node.children
-        _require(len(definitions) == 1 and definitions[0].name == "CommonExpressionDef", node)
-        self._common.append(self.typed(definitions[0].children[0]))
+        _require(all(each.name == "CommonExpressionDef" for each in definitions), node)
+        before = self._common
+        self._common = [*before, *((each, self.typed(each.children[0])) for each in definitions)]
         try:
             return self.typed(child)
         finally:
-            self._common.pop()
+            self._common = before
 
     def common(self, node: Node) -> Typed:
-        # The id of the common expression is not in the JSON, so there must be only one.
-        _require(len(self._common) == 1, node)
-        return self._common[0]
+        if len(self._common) == 1:
+            return self._common[0][1]
+        wanted = node.setting("id", "id")
+        _require(wanted is not None, node)
+        for definition, found in self._common:
+            if definition.setting("id", "id") == wanted:
+                return found
+        raise NotTranslated(node.name)
 
 
 def arrow_type(written: dict[str, Any] | str) -> pa.DataType:
