@@ -33,6 +33,10 @@ WATERMARK_DELAY = "spark.watermarkDelayMs"
 OPERATOR_ALIAS = "headrace.operator:"
 """Prefix of the alias by which a stateful operator describes itself; an `OperatorMark` follows as JSON."""
 
+COLUMNS_ALIAS = "headrace.columns:"
+"""Prefix of the alias around the columns of a source, from which operators can be evaluated on Arrow columns; the id of
+the source follows."""
+
 MERGE_ALIAS = "headrace.merge:"
 """Prefix of the alias of merged sources; the policy of their watermarks follows."""
 

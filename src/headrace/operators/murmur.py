@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.operators.hashing import Bytes, bytes_of, rotated
 from headrace.operators.state.ids import Hashes, Ints, ranges
 
 _BLOCK_BYTES = 16
@@ -23,7 +23,7 @@ def hashes_of_numbers(numbers: Hashes, seed: np.uint64) -> Pair:
 
 def hashes_of_texts(texts: pa.Array, seeds: Hashes) -> Pair:
     """The hashes of the UTF-8 bytes of texts without nulls, by seed and text."""
-    ends, content = _bytes_of(texts)
+    ends, content = bytes_of(texts)
     lengths = np.diff(ends)
     with np.errstate(over="ignore"):
         start = np.repeat(seeds[:, None], len(texts), axis=1)
@@ -34,16 +34,7 @@ def hashes_of_texts(texts: pa.Array, seeds: Hashes) -> Pair:
         )
 
 
-def _bytes_of(texts: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """The offsets of the texts, and their bytes with a block of zeros behind them."""
-    binary = texts.cast(pa.large_binary())
-    _, edges, content = binary.buffers()
-    ends = np.frombuffer(edges, dtype=np.int64)[binary.offset : binary.offset + len(binary) + 1]
-    inside = np.frombuffer(content or b"", dtype=np.uint8)[ends[0] : ends[-1]]
-    return ends - ends[0], np.append(inside, np.zeros(_BLOCK_BYTES, dtype=np.uint8))
-
-
-def _with_blocks(state: Pair, starts: Ints, blocks: Ints, content: npt.NDArray[np.uint8]) -> Pair:
+def _with_blocks(state: Pair, starts: Ints, blocks: Ints, content: Bytes) -> Pair:
     """The state with all full blocks. The n-th blocks of all texts are mixed together."""
     if not blocks.any():
         return state
@@ -57,14 +48,14 @@ def _with_blocks(state: Pair, starts: Ints, blocks: Ints, content: npt.NDArray[n
     for number, count in enumerate(have_more):
         texts = longest_first[:count]
         at = (ends - blocks)[texts] + number
-        mixed = (_rotated(front[:, texts] ^ first[at], 27) + back[:, texts]) * np.uint64(5)
+        mixed = (rotated(front[:, texts] ^ first[at], 27) + back[:, texts]) * np.uint64(5)
         front[:, texts] = mixed + np.uint64(0x52DCE729)
-        mixed = (_rotated(back[:, texts] ^ second[at], 31) + front[:, texts]) * np.uint64(5)
+        mixed = (rotated(back[:, texts] ^ second[at], 31) + front[:, texts]) * np.uint64(5)
         back[:, texts] = mixed + np.uint64(0x38495AB5)
     return front, back
 
 
-def _tails(ends: Ints, lengths: Ints, content: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def _tails(ends: Ints, lengths: Ints, content: Bytes) -> Bytes:
     """The bytes behind the last full block of each text, and zeros."""
     places = (ends[1:] - lengths % _BLOCK_BYTES)[:, None] + np.arange(_BLOCK_BYTES)
     return np.where(places < ends[1:, None], content[np.minimum(places, len(content) - 1)], 0).astype(
@@ -72,21 +63,17 @@ def _tails(ends: Ints, lengths: Ints, content: npt.NDArray[np.uint8]) -> npt.NDA
     )
 
 
-def _words(blocks: npt.NDArray[np.uint8]) -> Pair:
+def _words(blocks: Bytes) -> Pair:
     words = np.ascontiguousarray(blocks).view("<u8")
     return words[:, 0], words[:, 1]
 
 
 def _first_word(words: Hashes) -> Hashes:
-    return _rotated(words * _FIRST_FACTOR, 31) * _SECOND_FACTOR
+    return rotated(words * _FIRST_FACTOR, 31) * _SECOND_FACTOR
 
 
 def _second_word(words: Hashes) -> Hashes:
-    return _rotated(words * _SECOND_FACTOR, 33) * _FIRST_FACTOR
-
-
-def _rotated(bits: Hashes, count: int) -> Hashes:
-    return bits << np.uint64(count) | bits >> np.uint64(64 - count)
+    return rotated(words * _SECOND_FACTOR, 33) * _FIRST_FACTOR
 
 
 def _finished(state: Pair, lengths: Hashes | np.uint64) -> Pair:
