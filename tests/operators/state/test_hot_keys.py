@@ -18,7 +18,7 @@ from headrace.operators.folds import CountFold
 from headrace.operators.sketches import DistinctFold, TopFold
 from headrace.operators.state.hot_keys import KEY_LENGTH_MAX, KEYS_MAX, SAMPLE_MAX, key_counts
 from headrace.operators.state.packing import PAYLOAD, decode_rows
-from headrace.operators.state.spark import _packer
+from headrace.operators.state.spark import _Packer
 from headrace.operators.state.step import Lift, Step
 from headrace.operators.tables.group_step import TotalsLift, TotalsStep
 from headrace.operators.windows.lifting import ClockLift, ClockSlots, SessionLift
@@ -133,7 +133,7 @@ def test_rows_of_a_skewed_key_are_merged_before_the_shuffle(operator: tuple[Step
     packed = [
         payload
         for part in (rows.slice(0, 50_000), rows.slice(50_000))
-        for batch in _packer(lift, BUCKETS, rows.schema, [])(iter(part.to_batches()))
+        for batch in _Packer(lift, BUCKETS, rows.schema, [])(iter(part.to_batches()))
         for payload in batch.column(PAYLOAD).to_pylist()
     ]
     sizes = [decode_rows([payload], step.input_schema).num_rows for payload in packed]

@@ -52,13 +52,6 @@ def test_results_are_unpacked_and_their_counts_are_added_up() -> None:
     assert [tuple(row[name] for name in COUNTS) for row in rows] == [(None, None, None)] * 3 + [(15, 2, 1)]
 
 
-def test_input_is_gathered_before_it_is_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_core, "LIFT_ROWS_MAX", 3)
-    sizes = [2, 0, 1, 5, 1]
-    batches = [pa.record_batch([pa.array(["x"] * size, pa.string())], schema=SCHEMA) for size in sizes]
-    assert [table.num_rows for table in spark_core._gathered(iter(batches))] == [3, 5, 1]
-
-
 def test_bounded_rows_get_the_final_watermark() -> None:
     windows = Windows(Rules(), slots=ClockSlots(length_us=10, every_us=10))
     slots, _ = windows.lift(table_of([("a", 1, 5), ("a", 2, 6), ("b", 15, 7)]))

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.operators.arrow_stage.catalyst import ExprId, Node, delay_ms, read_expression, read_expressions
 from headrace.operators.arrow_stage.expressions import (
+    And,
     Column,
     Constant,
     Defined,
@@ -93,6 +94,21 @@ class StagePlan(Struct, frozen=True, kw_only=True):
     def watermark(self) -> Watermark | None:
         return next((each for each in self.steps if isinstance(each, Watermark)), None)
 
+    @property
+    def metrics(self) -> dict[str, tuple[str, ...]]:
+        """The names of the values of each metric."""
+        return {
+            each.metric: tuple(name for name, _ in each.conditions)
+            for each in self.steps
+            if isinstance(each, Observe)
+        }
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether Spark fails with some rows, such as for a sum that overflows."""
+        expressions = [*(each for _, each in self.results), *_expressions_of(self.steps)]
+        return any(each.can_fail for each in expressions)
+
     def _columns_after(self, number: int) -> list[str]:
         """The columns that the steps behind this one and the results need; at least one."""
         expressions = [*_expressions_of(self.steps[number + 1 :]), *(each for _, each in self.results)]
@@ -113,6 +129,13 @@ class StagePlan(Struct, frozen=True, kw_only=True):
                 newest_us = _newest_us(rows, step.time)
         arrays = [rows.array(each) for _, each in self.results]
         return Applied(pa.Table.from_arrays(arrays, schema=self.schema), counts, newest_us)
+
+
+def _parts(condition: Expression) -> list[Expression]:
+    """The conditions that are joined by AND."""
+    if not isinstance(condition, And):
+        return [condition]
+    return [part for side in condition.inputs for part in _parts(side)]
 
 
 def _filtered(rows: Rows, condition: Expression, columns: list[str]) -> Rows:
@@ -178,7 +201,7 @@ class _Reading:
         source, translations = self._read(top)
         source_columns = self._source_columns(source)
         schema = to_arrow_schema(self._rows.schema, timezone="UTC")
-        steps = tuple(each() for each in reversed(translations))
+        steps = self._as_optimized([each() for each in reversed(translations)])
         if sum(isinstance(each, Watermark) for each in steps) > 1:
             raise NotTranslated("two watermarks")
         named = []
@@ -199,6 +222,21 @@ class _Reading:
             results=tuple(named),
             schema=schema,
         )
+
+    def _as_optimized(self, steps: list[StageStep]) -> tuple[StageStep, ...]:
+        """Spark's optimizer moves conditions that do not use the time below the watermark, up to the next metric: rows
+        that they drop do not move the watermark."""
+        place = next((n for n, each in enumerate(steps) if isinstance(each, Watermark)), None)
+        if place is None:
+            return tuple(steps)
+        watermark = steps[place]
+        end = next((n for n in range(place + 1, len(steps)) if not isinstance(steps[n], Filter)), len(steps))
+        conditions = [part for each in steps[place + 1 : end] for part in _parts(*_expressions_of((each,)))]
+        times = set(columns_of(_expressions_of((watermark,)), self._definitions))
+        uses_time = [not times.isdisjoint(columns_of([each], self._definitions)) for each in conditions]
+        below = [Filter(each) for each, is_above in zip(conditions, uses_time, strict=True) if not is_above]
+        above = [Filter(each) for each, is_above in zip(conditions, uses_time, strict=True) if is_above]
+        return (*steps[:place], *below, watermark, *above, *steps[end:])
 
     def _read(self, node: Any) -> tuple[Any, list[Callable[[], StageStep]]]:
         """The node of the source, and how to translate the steps above it, from the top."""

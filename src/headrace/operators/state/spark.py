@@ -25,14 +25,26 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorHandleState
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from headrace.operators.arrow_stage.plan import find_stage
+from headrace.operators.arrow_stage.sources import find
+from headrace.operators.arrow_stage.stage import stage_rows
 from headrace.operators.late_alarm import listen_for_late_rows
 from headrace.operators.late_rows import BATCH_PROPERTY, LateRowsTo
 from headrace.operators.operator import BadOperator
 from headrace.operators.state import cache
 from headrace.operators.state.bucket import MILLISECOND_US, work
 from headrace.operators.state.copies import keep_copy
+from headrace.operators.state.gathering import gathered, with_types
 from headrace.operators.state.hot_keys import key_counts
-from headrace.operators.state.packing import BUCKET, CLOCK_BUCKET, PAYLOAD, decode_rows, encode_output, pack
+from headrace.operators.state.packing import (
+    BUCKET,
+    CLOCK_BUCKET,
+    PACKED_SCHEMA,
+    PAYLOAD,
+    decode_rows,
+    encode_output,
+    pack,
+)
 from headrace.operators.state.run import COLUMN
 from headrace.operators.state.step import BEGINNING_US, END_US, Lift, Step, StepResult, StepTime, advance
 from headrace.operators.state.table import StateTable
@@ -69,6 +81,9 @@ can't change during the life of a checkpoint."""
 
 CACHE_SETTING = "spark.headrace.state.cache_mb"
 """How much state each Python worker caches; `cache.bytes_max_by_default` if not set."""
+
+COLUMNS_SETTING = "spark.headrace.source.columns"
+"""`true` parses the records of a topic by columns where an operator stands on it. By default Spark parses them."""
 
 LIFT_ROWS_MAX = 500_000
 """Rows that a task buffers in memory before it merges and packs them. More rows make fewer payloads."""
@@ -122,8 +137,7 @@ def run_step(
     buckets = bucket_count(rows.sparkSession)
     keys = [each.name for each in step.state_schema if COLUMN in (each.metadata or {})]
     keys = keys if rows.isStreaming and set(keys) <= set(rows.columns) else []
-    packer = _packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC"), keys)
-    packed = rows.mapInArrow(packer, _PACKED)
+    packed = _packed(rows, _Packer(lift, buckets, to_arrow_schema(rows.schema, timezone="UTC"), keys))
     if not rows.isStreaming:
         return packed.groupBy(BUCKET).applyInArrow(_bounded(step), from_arrow_schema(step.output_schema))
     owner = f"{name} {hashlib.sha256(kept_for.encode()).hexdigest()[:8]}"
@@ -185,21 +199,42 @@ def _setting(spark: SparkSession, name: str) -> int | None:
     return int(text)
 
 
-def _packer(lift: Lift, buckets: int, schema: pa.Schema, keys: list[str]) -> Batches:
-    """`keys` are the columns of the key, if the rows of each are counted."""
+class _Packer:
+    """Lifts rows, and packs them by buckets. `keys` are the columns of the key, if the rows of each are counted."""
 
-    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __init__(self, lift: Lift, buckets: int, schema: pa.Schema, keys: list[str]) -> None:
+        self._lift = lift
+        self._buckets = buckets
+        self._schema = schema
+        self._keys = keys
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in gathered(batches, LIFT_ROWS_MAX):
+            packed = self.pack(table)
+            if packed is not None:
+                yield packed
+
+    def pack(self, table: pa.Table) -> pa.RecordBatch | None:
         _freeze_modules()
-        for table in _gathered(batches):
-            typed = _with_types(table, schema)
-            rows, hashes = lift(typed)
-            if rows.num_rows:
-                payloads = pack(rows, hashes, buckets)
-                counts = [key_counts(typed, keys, buckets).decode()] if keys else []
-                counted = pa.array([*counts, *[None] * (payloads.num_rows - len(counts))], pa.string())
-                yield payloads.append_column(_KEYS, counted)
+        typed = with_types(table, self._schema)
+        rows, hashes = self._lift(typed)
+        if not rows.num_rows:
+            return None
+        payloads = pack(rows, hashes, self._buckets)
+        counts = [key_counts(typed, self._keys, self._buckets).decode()] if self._keys else []
+        counted = pa.array([*counts, *[None] * (payloads.num_rows - len(counts))], pa.string())
+        return payloads.append_column(_KEYS, counted)
 
-    return packed
+
+def _packed(rows: DataFrame, packer: _Packer) -> DataFrame:
+    """The rows by buckets. Records of a topic are parsed in the same step, where that gives the same rows."""
+    if rows.isStreaming and rows.sparkSession.conf.get(COLUMNS_SETTING, "false") == "true":
+        plan = find_stage(rows)
+        source = find(plan.source) if plan is not None else None
+        if plan and source and source.has(plan.columns_needed) and not plan.can_fail:
+            schema = pa.schema([*PACKED_SCHEMA, pa.field(_KEYS, pa.string())])
+            return stage_rows(plan, source, packer.pack, schema, LIFT_ROWS_MAX)
+    return rows.mapInArrow(packer, _PACKED)
 
 
 @functools.cache
@@ -207,32 +242,6 @@ def _freeze_modules() -> None:
     """Spark collects garbage after each task of a worker, which takes a tenth of a second with all the modules that
     operators import. They are no garbage."""
     gc.freeze()
-
-
-def _with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with these types: Spark puts the session's time zone into the types, and may choose larger types.
-
-    Other columns are left alone, because Arrow can't cast a null struct whose fields are not nullable.
-    """
-    columns = [
-        column if column.type == field.type else column.cast(field.type)
-        for column, field in zip(table.columns, schema, strict=True)
-    ]
-    return pa.table(columns, schema=schema)
-
-
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        if batch.num_rows:
-            waiting.append(batch)
-            count += batch.num_rows
-        if count >= LIFT_ROWS_MAX:
-            yield pa.Table.from_batches(waiting).combine_chunks()
-            waiting, count = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting).combine_chunks()
 
 
 def _unpacker(schema: pa.Schema, counted: pa.Schema) -> Batches:

@@ -8,6 +8,9 @@ from pyspark.sql.types import StructType, TimestampType
 from headrace.pipeline.errors import BadSource
 from headrace.plan_names import EVENT_TIME
 
+IS_BAD = "__headrace_is_bad"
+"""The column that says whether a record or a row is bad."""
+
 
 def named_column(name: str, column: Column, *, is_event_time: bool) -> Column:
     if is_event_time:

@@ -22,10 +22,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.source.bad_counts import counted
-from headrace.pipeline.source.columns import check_event_time, check_watermark, named_column
+from headrace.pipeline.source.columns import IS_BAD, check_event_time, check_watermark, named_column
 from headrace.pipeline.source.files_spec import FILES_OPTION, FileFormat, FilesSpec
 from headrace.pipeline.source.formats import CORRUPT, parser_for, schema_text
-from headrace.pipeline.source.read_topic import IS_BAD, MISFITS, MISSING
+from headrace.pipeline.source.read_topic import MISFITS, MISSING
 from headrace.plan_names import BAD
 
 FILE_COLUMN, MODIFIED_COLUMN = "_file", "_modified"

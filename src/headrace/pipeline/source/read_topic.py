@@ -18,31 +18,42 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.dead_letters import TOPIC_PREFIX
 from headrace.operators import topic_tables
+from headrace.operators.arrow_stage.sources import register
 from headrace.pipeline import launch
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.source.bad_counts import counted
-from headrace.pipeline.source.columns import check_event_time, check_watermark, named_column
+from headrace.pipeline.source.columns import IS_BAD, check_event_time, check_watermark, named_column
 from headrace.pipeline.source.formats import Parser, parser_for, schema_text
 from headrace.pipeline.source.heartbeats import with_watermark_when_idle
+from headrace.pipeline.source.json_blocks import JsonBlocks
 from headrace.pipeline.source.offsets import EARLIEST, Span
 from headrace.pipeline.source.options import BATCH_BOUND, FETCH_WAIT, FETCH_WAIT_MS
 from headrace.pipeline.source.positions import Position, TopicsOnBroker, check, streaming_start_options
 from headrace.pipeline.source.registered.subjects import RegisteredFormat, find_reader_schema
-from headrace.pipeline.source.skew import skew_column
+from headrace.pipeline.source.skew import skew_column, skew_of_ages
 from headrace.pipeline.source.spec import SOURCE_OPTION, Format, SourceSpec
+from headrace.pipeline.source.topic_columns import TopicColumns
 from headrace.pipeline.spark.session import bootstrap_of, registry_of
-from headrace.plan_names import BAD, RECORD_COLUMNS
+from headrace.plan_names import BAD, COLUMNS_ALIAS, RECORD_COLUMNS
 
 KeyFormat = Literal["string", "binary", "avro-registry", "json-registry", "protobuf-registry", None]
 
-IS_BAD = "__headrace_is_bad"
 UNREADABLE = "__headrace_unreadable"
 MISSING = "__headrace_missing"
 MISFITS = "__headrace_misfits"
 AHEAD = "__headrace_ahead"
 ANCIENT = "__headrace_ancient"
 PROBLEM = "__headrace_problem"
+
+OPTIONS_OF_JSON = (
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.legacy.json.allowEmptyString.enabled",
+    "spark.sql.json.enableDateTimeParsingFallback",
+    "spark.sql.json.enableExactStringParsing",
+    "spark.sql.json.enablePartialResults",
+)
+"""Options of a session that change what Spark reads of JSON. With one of them, only Spark parses records."""
 
 POLL_RECORDS_MAX = 100_000
 """Records that Spark takes from its Kafka consumer at once. Each time it asks the broker for the first and the last
@@ -359,11 +370,59 @@ def _payload(
     # Between the parsing and the filter on purpose: the optimizer cannot move the filter, and with it a second parsing
     # of every record, below it.
     rows = _observed(rows, spec, event_time).where(~F.col(IS_BAD)).drop(IS_BAD)
+    if spec.idle_us is None:
+        rows = _by_columns(rows, raw, spec, dict(columns), key=key, event_time=event_time)
     if event_time is not None and watermark is not None and not spec.bounded:
         if spec.idle_us is not None:
             return with_watermark_when_idle(rows, event_time, watermark, source_id=spec.id)
         rows = rows.withWatermark(event_time, watermark)
     return rows
+
+
+def _by_columns(
+    rows: DataFrame,
+    raw: DataFrame,
+    spec: SourceSpec,
+    columns: Mapping[str, Column],
+    *,
+    key: KeyFormat,
+    event_time: str | None,
+) -> DataFrame:
+    """The rows, registered for operators that read them by columns, if that is possible."""
+    spark = rows.sparkSession
+    if spec.format != "json" or spec.bounded or spec.key_schema is not None or _parses_otherwise(spark):
+        return rows
+    blocks = JsonBlocks.of(spec.schema or "", spark.conf.get("spark.sql.session.timeZone") or "")
+    if blocks is None:
+        return rows
+    parser = _parser(spec)
+    has_skew = event_time is not None
+
+    def observed(counts: DataFrame, bad: Column, age_ms: Column) -> DataFrame:
+        return counted(counts, spec, bad.alias(BAD), *([skew_of_ages(age_ms)] if has_skew else []))
+
+    register(
+        TopicColumns(
+            raw,
+            spec,
+            blocks,
+            columns=columns,
+            required=[name for name, _ in parser.missing],
+            event_time=event_time,
+            staged=lambda records: _staged(records, parser),
+            is_bad=_is_bad(parser, spec),
+            observed=observed,
+            decodes_key=key == "string",
+        )
+    )
+    return rows.alias(COLUMNS_ALIAS + spec.id)
+
+
+def _parses_otherwise(spark: SparkSession) -> bool:
+    """Whether the session has an option that changes what Spark reads of JSON."""
+    session: Any = spark._jsparkSession
+    conf = session.sessionState().conf()
+    return any(conf.contains(name) for name in OPTIONS_OF_JSON)
 
 
 def _observed(rows: DataFrame, spec: SourceSpec, event_time: str | None) -> DataFrame:

@@ -37,8 +37,13 @@ def skew_column(event_time: Column, offset: Column) -> Column:
     from pyspark.sql import functions as F
 
     age_ms = F.unix_millis(F.current_timestamp()) - F.unix_millis(event_time)
-    sampled = F.when(offset % ONE_OUT_OF == 0, age_ms)
-    return F.percentile_approx(sampled, list(SHARES), ACCURACY).alias(SKEW)
+    return skew_of_ages(F.when(offset % ONE_OUT_OF == 0, age_ms))
+
+
+def skew_of_ages(sampled_ms: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.percentile_approx(sampled_ms, list(SHARES), ACCURACY).alias(SKEW)
 
 
 def skew_of(progress: Mapping[str, Any]) -> Skew | None:
