@@ -22,6 +22,7 @@ from headrace.broker.dispatch import HANDLERS, Call, Handler
 from headrace.broker.exchange import JOINED_BYTES_MAX, Exchange
 from headrace.broker.frame_buffer import FrameBuffer, FrameTooLarge
 from headrace.broker.handlers.api_versions import unsupported_version
+from headrace.broker.later import Later
 from headrace.broker.parts import Parts
 from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
@@ -175,7 +176,9 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         except Exception as error:
             self._failed(exchange, error)
             return
-        if isinstance(outcome, Awaitable):
+        if isinstance(outcome, Later):
+            outcome.when_ready(partial(self._respond, exchange))
+        elif isinstance(outcome, Awaitable):
             if exchange.handler.is_long:
                 self._long = exchange
             future = asyncio.ensure_future(outcome)
@@ -220,6 +223,10 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._transport.close()
 
     # Sending responses
+
+    def _respond(self, exchange: Exchange, response: Any) -> None:
+        if not self._transport.is_closing():
+            self._complete(exchange, response)
 
     def _finished(self, exchange: Exchange, future: asyncio.Future[Any], *, is_encoded: bool = False) -> None:
         if future.cancelled():

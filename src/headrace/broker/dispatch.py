@@ -37,7 +37,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Handler(Struct, frozen=True, kw_only=True):
-    """One API: the range that it serves, and the function, which returns the response or an awaitable of it.
+    """One API: the range that it serves, and the function, which returns the response, a `Later` or an awaitable of it.
 
     If the function raises RequestRejected, the response is its `rejection`.
     `None` instead of a response means that the client expects no response (Produce with acks=0).

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from headrace.broker.configs.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
+from headrace.broker.later import Later
 from headrace.broker.partition import Partition, Pending
 from headrace.broker.transactions.produce import enter_transaction, is_transactional
 from headrace.errors import HeadraceError
@@ -42,7 +43,7 @@ Waiting = list[tuple[Pending, Partition]]
 @handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
 def produce(
     request: ProduceRequest, call: Call
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | Later[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
     produced = _Produced(request, call)
     is_valid = request.acks in (_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY)
     for topic in request.topic_data:
@@ -95,10 +96,10 @@ async def _when_inspected(produced: _Produced) -> ProduceResponse | None:
     for _, _, responses in produced.topics:
         responses[:] = [one.response(produced.call) if isinstance(one, _Later) else one for one in responses]
     response = _when_appended(produced)
-    return await response if isinstance(response, Awaitable) else response
+    return await response if isinstance(response, Later) else response
 
 
-def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+def _when_appended(produced: _Produced) -> ProduceResponse | Later[ProduceResponse] | None:
     waiting, call = produced.waiting, produced.call
     if produced.acks == _NO_RESPONSE:
         for pending, _ in waiting:
@@ -115,7 +116,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
             for name, topic_id, responses in produced.topics
         ),
     )
-    return _when_durable(response, waiting, call) if waiting else response
+    return _WhenDurable(response, waiting, call) if waiting else response
 
 
 def _append_topic(data: TopicProduceData, produced: _Produced) -> _Responses:
@@ -214,21 +215,29 @@ def _record_errors(error: HeadraceError) -> tuple[BatchIndexAndErrorMessage, ...
     )
 
 
-async def _when_durable(response: ProduceResponse, waiting: Waiting, call: Call) -> ProduceResponse:
-    durable = [call.parts.flusher.durable(pending) for pending, _ in waiting]
-    if len(durable) == 1:
-        try:
-            await durable[0]
-            return response
-        except StorageFailed as error:
-            return _replace_failed(response, {_key(waiting[0][1]): error}, call)
-    outcomes = await asyncio.gather(*durable, return_exceptions=True)
-    failed = {
-        _key(partition): outcome
-        for (_, partition), outcome in zip(waiting, outcomes, strict=True)
-        if isinstance(outcome, StorageFailed)
-    }
-    return _replace_failed(response, failed, call) if failed else response
+class _WhenDurable(Later[ProduceResponse]):
+    """A response that waits for flushes, and has errors for the partitions that could not be flushed."""
+
+    __slots__ = ("_acknowledged", "_call", "_failed", "_flushes")
+
+    def __init__(self, response: ProduceResponse, waiting: Waiting, call: Call) -> None:
+        super().__init__()
+        self._acknowledged = response
+        self._call = call
+        self._flushes = len(waiting)
+        self._failed: dict[tuple[str, int], StorageFailed] = {}
+        for pending, partition in waiting:
+            call.parts.flusher.when_durable(pending, partial(self._flushed, partition))
+
+    def _flushed(self, partition: Partition, error: BaseException | None) -> None:
+        self._flushes -= 1
+        if isinstance(error, StorageFailed):
+            self._failed[_key(partition)] = error
+        elif error is not None:
+            return  # the broker stops, and the connection is closed
+        if not self._flushes:
+            response = self._acknowledged
+            self.ready(_replace_failed(response, self._failed, self._call) if self._failed else response)
 
 
 def _key(partition: Partition) -> tuple[str, int]:
