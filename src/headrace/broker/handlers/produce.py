@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from typing import cast
 from uuid import UUID
 
 from msgspec import Struct
@@ -34,18 +36,64 @@ from headrace.protocol.types import Buffer
 
 logger = logging.getLogger(__name__)
 
-_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY = -1, 0, 1
+_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY = _ACKS = -1, 0, 1
 
 Waiting = list[tuple[Pending, Partition]]
 """Flushes that have to finish, each with the partition whose acknowledgement waits for it."""
 
 
-@handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
-def produce(
-    request: ProduceRequest, call: Call
-) -> ProduceResponse | Later[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
+_Outcome = ProduceResponse | Later[ProduceResponse] | Awaitable[ProduceResponse | None] | None
+
+
+def _produce_together(requests: Sequence[ProduceRequest], call: Call) -> list[_Outcome]:
+    """Produce each request. Requests in a row for one partition share the write of their batches."""
+    outcomes: list[_Outcome] = []
+    for partition, run in groupby(requests, lambda request: _only_partition(request, call)):
+        together = list(run)
+        if partition is None or len(together) == 1:
+            outcomes += [produce(request, call) for request in together]
+        else:
+            outcomes += _produce_run(together, partition, call)
+    return outcomes
+
+
+def _only_partition(request: ProduceRequest, call: Call) -> Partition | None:
+    """The partition of a request that appends one batch to one partition, with nothing before or after the append."""
+    if len(request.topic_data) != 1 or request.transactional_id is not None or call.parts.client_quotas:
+        return None
+    data = request.topic_data[0]
+    topics = call.parts.topics
+    topic = topics.get_by_id(data.topic_id) if call.version >= 13 else topics.get(data.name)
+    if topic is None or not topic.takes_records or len(data.partition_data) != 1:
+        return None
+    partition, batch = topic.partition(data.partition_data[0].index), data.partition_data[0].records
+    if partition is None or not batch or request.acks not in _ACKS or is_transactional(batch):
+        return None
+    return None if call.parts.inspection.is_needed(partition, batch) else partition
+
+
+def _produce_run(requests: Sequence[ProduceRequest], partition: Partition, call: Call) -> Iterator[_Outcome]:
+    data = [request.topic_data[0].partition_data[0] for request in requests]
+    batches = [cast(Buffer, each.records) for each in data]
+    now_ms = call.parts.runtime.clock.now_ms()
+    for request, batch, outcome in zip(
+        requests, batches, partition.append_all(batches, now_ms=now_ms), strict=True
+    ):
+        produced = _Produced(request, call)
+        response = (
+            _failure(partition.index, partition, outcome, call)
+            if isinstance(outcome, HeadraceError)
+            else _appended(outcome, batch, partition, produced)
+        )
+        topic = request.topic_data[0]
+        produced.topics.append((topic.name, topic.topic_id, [response]))
+        yield _when_appended(produced)
+
+
+@handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13), together=_produce_together)
+def produce(request: ProduceRequest, call: Call) -> _Outcome:
     produced = _Produced(request, call)
-    is_valid = request.acks in (_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY)
+    is_valid = request.acks in _ACKS
     for topic in request.topic_data:
         responses = (
             _append_topic(topic, produced) if is_valid else _rejected(topic, ErrorCode.INVALID_REQUIRED_ACKS)
@@ -167,14 +215,21 @@ def _append(
     if transactional_id is not None or is_transactional(batch):
         added = enter_transaction(transactional_id, batch, partition, parts.transactions, call.version)
     pending = partition.append(batch, now_ms=parts.runtime.clock.now_ms(), is_inspected=is_inspected)
-    if not pending.is_duplicate:
-        parts.traffic.produced_bytes += len(batch)
-    if not pending.is_durable:
-        produced.waiting.append((pending, partition))
+    response = _appended(pending, batch, partition, produced)
     if added is not None and not added.is_durable:
         produced.waiting.append((added, partition))
+    return response
+
+
+def _appended(
+    pending: Pending, batch: Buffer, partition: Partition, produced: _Produced
+) -> PartitionProduceResponse:
+    if not pending.is_duplicate:
+        produced.call.parts.traffic.produced_bytes += len(batch)
+    if not pending.is_durable:
+        produced.waiting.append((pending, partition))
     return PartitionProduceResponse(
-        index=index,
+        index=partition.index,
         base_offset=pending.base_offset,
         log_append_time_ms=pending.log_append_time_ms,
         log_start_offset=partition.log.start_offset,
