@@ -68,7 +68,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A bound on one figure of Headrace, or on its ratio to Kafka, to the best peer or to another row.
+    """A bound on one figure of Headrace, or on its ratio to Kafka, the best peer, the bare peer or another row.
 
     `aim` is stricter than the bound. The report mentions if it is reached, but it can't fail. It may be the only bound.
     """
@@ -78,6 +78,7 @@ class Goal:
     aim: float | None = None
     against_kafka: bool = False
     against_best: bool = False
+    against_bare: bool = False
     against_row: str | None = None
 
     def text(self) -> str:
@@ -90,6 +91,8 @@ class Goal:
             bound += " × Kafka"
         elif self.against_best:
             bound += " × the best"
+        elif self.against_bare:
+            bound += " × bare"
         elif self.against_row:
             bound += f" × {self.against_row}"
         return bound + (f", aim {self.aim:g}" if self.aim is not None and not is_aim else "")
@@ -199,6 +202,8 @@ class Measurements:
         if goal.against_best:
             best = self.best_peer(row)
             return None if best is None else self.ratio(row.key, best)
+        if goal.against_bare:
+            return self.ratio(row.key, Side.BARE)
         ours = self.summary(row.key, Side.HEADRACE)
         if ours is None:
             return None

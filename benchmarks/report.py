@@ -25,7 +25,7 @@ class DocsLackMarkers(HeadraceError):
 
 
 def columns(subject: Subject[Any]) -> tuple[str, ...]:
-    """Headrace and its peers side by side. A bare peer has no column, because it replaces the goal."""
+    """Headrace and its peers side by side. A bare peer has no column: its figures are with the goal."""
     names = [SIDE_NAMES[side] for side in _compared(subject)]
     return ("what", *names, "ratio", "goal", RESULT_COLUMN, f"CPU s/M ({', '.join(names)})")
 
@@ -45,8 +45,8 @@ def cells(subject: Subject[Any], row: Row, measurements: Measurements) -> tuple[
     bare = measurements.summary(row.key, Side.BARE)
     if bare is not None:
         share = measurements.ratio(row.key, Side.BARE)
-        goal = f"bare: {_figures(bare)}"
-        verdict = "" if share is None else f"{share:.0%} of bare"
+        goal = "; ".join(filter(None, (f"bare: {_figures(bare)}", goal)))
+        verdict = verdict or ("" if share is None else f"{share:.0%} of bare")
     return (
         f"{row.what} ({row.unit})",
         *(_figures(summary) for summary in compared),

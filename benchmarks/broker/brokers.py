@@ -88,15 +88,7 @@ def running_headrace(
     """Headrace's broker; `python_options` precede `-m headrace`, for a profiler."""
     log_file = folder / "broker.log"
     bootstrap = f"127.0.0.1:{free_port()}"
-    command = [
-        sys.executable,
-        *python_options,
-        "-m",
-        "headrace",
-        "broker",
-        "--data-dir",
-        str(folder / "data"),
-    ]
+    command = [*_headrace(python_options), "broker", "--data-dir", str(folder / "data")]
     command += ["--listen", bootstrap, "--durability", durability]
     with log_file.open("a") as log:
         started_s = time.monotonic()
@@ -115,6 +107,14 @@ def running_headrace(
         _stop(process)
     if process.returncode != 0:
         raise _ended(process, log_file)
+
+
+def _headrace(python_options: Sequence[str]) -> list[str]:
+    """The command that users type, or the same with options of Python."""
+    typed = Path(sys.executable).with_name("headrace")
+    if python_options or not typed.exists():
+        return [sys.executable, *python_options, "-m", "headrace"]
+    return [str(typed)]
 
 
 def _installed_environment() -> dict[str, str]:

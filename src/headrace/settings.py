@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import tomllib
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -91,6 +90,8 @@ def _from_file(kind: type[Any], section: str, file: Path | None) -> dict[str, An
         if file is not None:
             raise BadSetting(f"settings file {file} is missing", hint="check the path of --config")
         return {}
+    import tomllib
+
     try:
         tables = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

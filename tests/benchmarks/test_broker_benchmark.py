@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.broker.__main__ import SUBJECTS
+from benchmarks.broker.subjects.ceiling import Ceiling
 from benchmarks.measurements import Goal, Measurements, Row, Sample, Side, Unit
-from benchmarks.report import update_docs
+from benchmarks.report import cells, update_docs
 from benchmarks.runner import DOCS_PAGE
 from headrace.testing.requirements import require_java
 
@@ -60,6 +61,17 @@ def test_goal_against_kafka_compares_medians() -> None:
 
     assert result.figure == pytest.approx(1.3)
     assert result.verdict == "reached"
+
+
+def test_goal_against_the_bare_peer_is_beside_its_figures() -> None:
+    ceiling = Ceiling()
+    row = ceiling.rows[0]
+    measurements = Measurements()
+    measurements.add(row.key, Side.HEADRACE, Sample(value=500.0))
+    measurements.add(row.key, Side.BARE, Sample(value=900.0))
+    texts = cells(ceiling, row, measurements)
+    assert "bare: 900; ≥ 0.5 × bare" in texts
+    assert "reached (0.56)" in texts
 
 
 @pytest.mark.parametrize(

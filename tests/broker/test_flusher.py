@@ -64,6 +64,23 @@ def test_records_without_a_waiting_request_become_readable(tmp_path: Path) -> No
     asyncio.run(scenario())
 
 
+def test_request_that_fails_after_an_fsync_does_not_affect_the_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with parts_in(tmp_path, durability="fsync") as parts:
+            partition = partition_of(parts)
+
+            def fails(error: BaseException | None) -> None:
+                raise ValueError("a bug")
+
+            partition.append(batch(b"x"), now_ms=NOW_MS)
+            parts.flusher.when_flushed(partition, fails)
+            parts.flusher.when_flushed(partition, fails)
+            await parts.flusher.flushed(partition)
+            assert (partition.high_watermark, parts.runtime.failures.count) == (1, 2)
+
+    asyncio.run(scenario())
+
+
 def test_flush_after_the_stop_is_cancelled(tmp_path: Path) -> None:
     async def scenario() -> None:
         with parts_in(tmp_path, durability="fsync") as parts:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.broker.frame_buffer import (
     CAPACITY_BYTES_KEPT,
+    CAPACITY_BYTES_MIN,
     CAPACITY_BYTES_USUAL,
     FrameBuffer,
     FrameTooLarge,
@@ -80,6 +81,16 @@ def test_announced_size_takes_no_memory() -> None:
     buffer = FrameBuffer(100 * MEBIBYTE)
     receive(buffer, (100 * MEBIBYTE).to_bytes(4, "big") + bytes(10))
     assert len(buffer.free()) <= CAPACITY_BYTES_USUAL
+
+
+def test_buffer_that_was_filled_grows_although_it_ends_within_a_frame() -> None:
+    buffer = FrameBuffer(MEBIBYTE)
+    payload = bytes(CAPACITY_BYTES_MIN - 50)
+    receive(buffer, framed(payload) + framed(payload)[: CAPACITY_BYTES_MIN - len(framed(payload))])
+    assert taken(buffer) == [payload]
+    assert len(buffer.free()) > 5 * len(payload)
+    receive(buffer, framed(payload)[CAPACITY_BYTES_MIN - len(framed(payload)) :])
+    assert taken(buffer) == [payload]
 
 
 def test_memory_of_a_large_request_is_freed() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.log.config import LogConfig
+from headrace.log.partition_log import Appended
 from headrace.records.batch import iterate_headers
 from headrace.testing.failing_filesystem import FailingFileSystem
 from tests.log.batches import NOW_MS, NotSyncing, batch, open_log, read_all
@@ -42,6 +43,20 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "directory"):
             shutil.rmtree(self.directory)
+
+    @rule(values=st.lists(st.binary(max_size=100), min_size=1, max_size=8))
+    def append_together(self, values: list[bytes]) -> None:
+        sent = [
+            batch(value, producer_id=1, producer_epoch=0, base_sequence=self.sequence + index)
+            for index, value in enumerate(values)
+        ]
+        first = len(self.records)
+        for appended in self.log.append_all(sent, now_ms=NOW_MS):
+            assert isinstance(appended, Appended)
+            assert (appended.base_offset, appended.duplicate) == (len(self.records), False)
+            self.records.append(values[len(self.records) - first])
+            self.boundaries.add(len(self.records))
+        self.sequence += len(values)
 
     @rule(values=st.lists(st.binary(max_size=200), min_size=1, max_size=5))
     def append(self, values: list[bytes]) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from headrace.errors import HeadraceError
 from headrace.log.config import LogConfig
 from headrace.log.errors import (
     BatchTooLarge,
@@ -17,12 +21,15 @@ from headrace.log.errors import (
     InvalidTimestamp,
     LogReadOnly,
     OutOfOrderSequence,
+    StorageFailed,
 )
+from headrace.log.partition_log import PartitionLog
 from headrace.records.batch import iterate_headers, read_header
 from headrace.records.compression import Codec
 from headrace.records.errors import InvalidBatch
+from headrace.testing.failing_filesystem import FailingFileSystem
 from headrace.testing.manual_clock import ManualClock
-from tests.log.batches import NOW_MS, batch, open_log, read_all, values
+from tests.log.batches import NOW_MS, NotSyncing, batch, open_log, read_all, values
 
 CONFIG = LogConfig(segment_bytes_max=400, index_interval_bytes=100, file_delete_delay_ms=1000)
 SMALL = LogConfig(segment_bytes_max=2000, index_interval_bytes=200)
@@ -127,6 +134,121 @@ def test_gap_in_sequence_and_old_epoch_are_rejected(tmp_path: Path) -> None:
         log.append(batch(b"b", producer_id=9, producer_epoch=2, base_sequence=1), now_ms=NOW_MS)
     log.append(batch(b"b", producer_id=9, producer_epoch=2, base_sequence=0), now_ms=NOW_MS)
     assert log.end_offset == 2
+
+
+@st.composite
+def batches_of_clients(draw: st.DrawFn) -> list[bytes]:
+    """Batches of two idempotent producers and of others, some of them sent again, out of order, or bad."""
+    sent: list[bytes] = []
+    next_sequence = {1: 0, 2: 0}
+    for _ in range(draw(st.integers(1, 25))):
+        kind = draw(
+            st.sampled_from(["next", "next", "next", "plain", "plain", "again", "gap", "corrupt", "early"])
+        )
+        producer = draw(st.sampled_from([1, 1, 2]))
+        content = [draw(st.binary(max_size=60)) for _ in range(draw(st.integers(1, 3)))]
+        if kind == "again" and sent:
+            sent.append(draw(st.sampled_from(sent)))
+        elif kind in ("next", "gap"):
+            sequence = next_sequence[producer] + (kind == "gap")
+            at_ms = NOW_MS - draw(st.integers(0, 100))
+            sent.append(
+                batch(
+                    *content,
+                    producer_id=producer,
+                    producer_epoch=0,
+                    base_sequence=sequence,
+                    timestamp_ms=at_ms,
+                )
+            )
+            next_sequence[producer] += len(content) if kind == "next" else 0
+        else:
+            made = bytearray(batch(*content, timestamp_ms=NOW_MS + (kind == "early") * 3_600_001))
+            made[-1] ^= kind == "corrupt"
+            sent.append(bytes(made))
+    return sent
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LogConfig(),
+        LogConfig(segment_bytes_max=700, index_interval_bytes=100),
+        LogConfig(segment_ms=50, index_interval_bytes=100, index_bytes_max=16),
+        LogConfig(timestamp_type="LogAppendTime"),
+        LogConfig(compression=Codec.ZSTD),
+    ],
+    ids=["defaults", "small segments", "small indexes", "append time", "recompressed"],
+)
+@given(batches=batches_of_clients(), sizes=st.lists(st.integers(1, 8), min_size=25, max_size=25))
+def test_batches_that_are_appended_together_are_stored_as_one_by_one(
+    config: LogConfig, batches: list[bytes], sizes: list[int]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        single = open_log(Path(folder) / "single", config, files=NotSyncing())
+        together = open_log(Path(folder) / "together", config, files=NotSyncing())
+        expected = []
+        for one in batches:
+            try:
+                expected.append(repr(single.append(one, now_ms=NOW_MS)))
+            except HeadraceError as error:
+                expected.append(repr(error))
+        outcomes = []
+        position = 0
+        for size in sizes:
+            outcomes += together.append_all(batches[position : position + size], now_ms=NOW_MS)
+            position += size
+        assert [repr(outcome) for outcome in outcomes] == expected
+        for log in (single, together):
+            log.close()
+        assert files_of(together) == files_of(single)
+
+
+def files_of(log: PartitionLog) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(log.directory).iterdir()}
+
+
+def test_batches_of_one_producer_are_written_by_one_system_call(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, files=files)
+    log.append(numbered(0), now_ms=NOW_MS)
+    log.append_all([numbered(number) for number in range(1, 6)], now_ms=NOW_MS)
+    assert [operation for operation, path in files.operations if path.endswith(".log")].count("write") == 2
+    assert values(read_all(log)) == [b"%d" % number for number in range(6)]
+
+
+@pytest.mark.parametrize("bytes_written_first", [0, 100])
+def test_batches_whose_common_write_fails_are_appended_one_by_one(
+    tmp_path: Path, bytes_written_first: int
+) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, files=files)
+    log.append(numbered(0), now_ms=NOW_MS)
+    files.fail("write", "*.log", bytes_written_first=bytes_written_first)
+    outcomes = log.append_all([numbered(number) for number in range(1, 4)], now_ms=NOW_MS)
+    assert [getattr(outcome, "base_offset", None) for outcome in outcomes] == [1, 2, 3]
+    files.fail("write", "*.log", times=None, bytes_written_first=bytes_written_first)
+    failed = log.append_all([numbered(number) for number in range(4, 7)], now_ms=NOW_MS)
+    assert [type(outcome) for outcome in failed] == [StorageFailed, OutOfOrderSequence, OutOfOrderSequence]
+    files.heal()
+    log.append_all([numbered(number) for number in range(4, 7)], now_ms=NOW_MS)
+    assert values(read_all(log)) == [b"%d" % number for number in range(7)]
+
+
+def test_batches_are_not_appended_together_to_a_log_that_became_read_only(tmp_path: Path) -> None:
+    files = FailingFileSystem()
+    log = open_log(tmp_path, files=files)
+    log.append(numbered(0), now_ms=NOW_MS)
+    files.fail("write", "*.log")
+    files.fail("truncate", "*.log")
+    outcomes = log.append_all([numbered(number) for number in range(1, 4)], now_ms=NOW_MS)
+    assert [type(outcome) for outcome in outcomes] == [LogReadOnly] * 3
+    assert log.end_offset == 1
+
+
+def numbered(number: int) -> bytes:
+    """The batch of a producer with this sequence number."""
+    return batch(b"%d" % number, producer_id=1, producer_epoch=0, base_sequence=number)
 
 
 def test_closed_log_reopens_with_everything(tmp_path: Path) -> None:

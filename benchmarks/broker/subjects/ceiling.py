@@ -16,7 +16,7 @@ from benchmarks.broker.bench import Bench, Subject
 from benchmarks.broker.brokers import Durability, running_broker
 from benchmarks.broker.load import create_topic, raw
 from benchmarks.broker.wire import TOPIC, make_batch, produce_request
-from benchmarks.measurements import Row, Sample, Side, Unit
+from benchmarks.measurements import Goal, Row, Sample, Side, Unit
 from benchmarks.processes import cpu_s
 
 RECORD_BYTES = 100
@@ -34,12 +34,14 @@ class Ceiling(Subject):
                 key="ceiling-produce-os",
                 what="16 KB produce frames, page cache",
                 unit=Unit.MEGABYTES_PER_S,
+                goals=(Goal(at_least=0.5, against_bare=True),),
             ),
             Row(key="ceiling-fetch", what="1 MB fetches, page cache", unit=Unit.MEGABYTES_PER_S),
             Row(
                 key="ceiling-produce-fsync",
                 what="16 KB produce frames, fsync",
                 unit=Unit.MEGABYTES_PER_S,
+                goals=(Goal(at_least=0.75, against_bare=True),),
             ),
         )
 

@@ -27,7 +27,7 @@ class Footprint(Subject):
                 key="cold-start",
                 what="process start to the first Metadata response",
                 unit=Unit.SECONDS,
-                goals=(Goal(at_most=0.15, against_kafka=True),),
+                goals=(Goal(at_most=0.1, against_kafka=True),),
             ),
             Row(key="memory-idle", what="resident, idle after start", unit=Unit.MEGABYTES, goals=memory_goal),
             Row(

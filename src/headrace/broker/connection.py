@@ -22,6 +22,7 @@ from headrace.broker.dispatch import HANDLERS, Call, Handler
 from headrace.broker.exchange import JOINED_BYTES_MAX, Exchange
 from headrace.broker.frame_buffer import FrameBuffer, FrameTooLarge
 from headrace.broker.handlers.api_versions import unsupported_version
+from headrace.broker.later import Later
 from headrace.broker.parts import Parts
 from headrace.broker.rejections import RequestRejected
 from headrace.protocol.api_keys import ApiKey
@@ -48,6 +49,8 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._runtime = parts.runtime
         self._traffic = parts.traffic
         self._exchanges: deque[Exchange] = deque()
+        # Requests of this wake-up that may be processed together with the next ones.
+        self._gathered: list[tuple[Exchange, Any, Call]] = []
         self._buffer = FrameBuffer(settings.request_bytes_max)
         self.unread_bytes = 0
         self._reading = True
@@ -97,6 +100,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._account(-self.held_bytes)
         self._set_unread_bytes(0)
         self._exchanges.clear()
+        self._gathered.clear()
         self._buffer.clear()
         self.client.disconnected()
 
@@ -133,6 +137,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
                 self._take(frame)
         except FrameTooLarge as error:
             self._reject(str(error), "request_bytes_max bounds a request")
+        self._start_gathered()
         self._takes_frames = False
         self._set_unread_bytes(len(self._buffer))
         self._send()
@@ -141,8 +146,11 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
     def _can_take(self) -> bool:
         if not self._has_room():
             # Sending the responses that are ready makes room; otherwise complete frames would wait for more bytes.
+            self._start_gathered()
             self._send()
-        return self._has_room() and not self._closing
+            if not self._has_room():
+                return False
+        return not self._closing
 
     def _take(self, frame: memoryview) -> None:
         self.last_request_s = self._runtime.clock.monotonic_s()
@@ -170,12 +178,46 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
     def _start(self, exchange: Exchange, request: Any) -> None:
         self._exchanges.append(exchange)
         self._account(exchange.held_bytes)
+        call = self._call(exchange.header)
+        gathered = self._gathered
+        if gathered and (gathered[0][0].handler is not exchange.handler or gathered[0][2] is not call):
+            self._start_gathered()
+        if exchange.handler.together is not None:
+            gathered.append((exchange, request, call))
+        else:
+            self._process(exchange, request, call)
+
+    def _start_gathered(self) -> None:
+        """Process the requests that were gathered. Their bytes are in the buffer until the next ones are received."""
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, []
+        exchange, request, call = gathered[0]
+        if len(gathered) == 1:
+            self._process(exchange, request, call)
+            return
+        together = exchange.handler.together
+        assert together is not None, "only such requests are gathered"
         try:
-            outcome = exchange.handler.function(request, self._call(exchange.header))
+            outcomes = together([request for _, request, _ in gathered], call)
         except Exception as error:
             self._failed(exchange, error)
             return
-        if isinstance(outcome, Awaitable):
+        for (one, _, _), outcome in zip(gathered, outcomes, strict=True):
+            self._handled(one, outcome)
+
+    def _process(self, exchange: Exchange, request: Any, call: Call) -> None:
+        try:
+            outcome = exchange.handler.function(request, call)
+        except Exception as error:
+            self._failed(exchange, error)
+            return
+        self._handled(exchange, outcome)
+
+    def _handled(self, exchange: Exchange, outcome: Any) -> None:
+        if isinstance(outcome, Later):
+            outcome.when_ready(partial(self._respond, exchange))
+        elif isinstance(outcome, Awaitable):
             if exchange.handler.is_long:
                 self._long = exchange
             future = asyncio.ensure_future(outcome)
@@ -209,6 +251,7 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
 
     def _reject(self, what: str, hint: str) -> None:
         """The protocol has no response to such bytes: log the reason and close the connection."""
+        self._start_gathered()
         self._traffic.malformed += 1
         logger.warning(
             "connection closed: %s",
@@ -220,6 +263,10 @@ class Connection(ClientMemory, asyncio.BufferedProtocol):
         self._transport.close()
 
     # Sending responses
+
+    def _respond(self, exchange: Exchange, response: Any) -> None:
+        if not self._transport.is_closing():
+            self._complete(exchange, response)
 
     def _finished(self, exchange: Exchange, future: asyncio.Future[Any], *, is_encoded: bool = False) -> None:
         if future.cancelled():

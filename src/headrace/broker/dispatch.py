@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -37,7 +37,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Handler(Struct, frozen=True, kw_only=True):
-    """One API: the range that it serves, and the function, which returns the response or an awaitable of it.
+    """One API: the range that it serves, and the function, which returns the response, a `Later` or an awaitable of it.
 
     If the function raises RequestRejected, the response is its `rejection`.
     `None` instead of a response means that the client expects no response (Produce with acks=0).
@@ -52,6 +52,9 @@ class Handler(Struct, frozen=True, kw_only=True):
     is_long: bool
     """It runs in turns with those of others (`turns`), and its response may be large: later requests of the connection
     wait for it."""
+    together: Callable[[Sequence[Any], Call], Sequence[Any | Awaitable[Any]]] | None
+    """What the function returns for each of several requests that a connection received at once, if there is a cheaper
+    way to process them."""
     _codecs: dict[int, tuple[Codec[Any], Codec[Any]]] = field(default_factory=dict)
 
     def codecs(self, version: int) -> tuple[Codec[Any], Codec[Any]] | None:
@@ -82,6 +85,7 @@ def handles(
     versions: tuple[int, int],
     advertised: tuple[int, int] | None = None,
     is_long: bool = False,
+    together: Callable[[Sequence[Any], Call], Sequence[Any | Awaitable[Any]]] | None = None,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register the function below as the handler of an API; a second one for the same API is a bug."""
 
@@ -96,6 +100,7 @@ def handles(
             response=messages[False],
             function=function,
             is_long=is_long,
+            together=together,
         )
         return function
 

@@ -13,7 +13,8 @@ from headrace.protocol.framing import SIZE_BYTES
 
 # Room for small requests: most connections never need more.
 CAPACITY_BYTES_MIN = 16_384
-# A busy connection is read in pieces of this size, as large as the event loop reads at a time.
+# A busy connection is read in pieces of this size, as large as the event loop reads at a time: so a wake-up takes many
+# frames, and one system call sends their responses.
 CAPACITY_BYTES_USUAL = 262_144
 # Memory above this is freed after the request that needed it.
 CAPACITY_BYTES_KEPT = 2_097_152
@@ -42,6 +43,8 @@ class FrameBuffer:
         if self._begin == self._end:
             self._begin = self._end = 0
             self._choose_capacity()
+        elif self._was_filled and len(self._memory) < CAPACITY_BYTES_USUAL:
+            self._move(CAPACITY_BYTES_USUAL)
         elif self._begin and self._begin + self._first_bytes() > len(self._memory):
             self._move(len(self._memory))
         if self._end == len(self._memory):

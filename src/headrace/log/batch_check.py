@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from headrace.log.config import LogConfig
 from headrace.log.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp, RecordsWithoutKey
+from headrace.log.producer_state import SEQUENCE_LIMIT
 from headrace.records.batch import (
     ATTRIBUTES_POSITION,
     CODEC_BITS,
@@ -17,6 +18,7 @@ from headrace.records.batch import (
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    TRANSACTIONAL_BIT,
     Buffer,
     crc32c,
 )
@@ -67,6 +69,15 @@ def check_batch(batch: Buffer, config: LogConfig, now_ms: int, *, from_client: b
             raise InvalidRecord(f"producer {producer_id} sent a batch without a sequence number")
         _check_client_batch(header, config, now_ms)
     return header
+
+
+def follows(header: HeaderFields, previous: HeaderFields) -> bool:
+    """Whether a checked batch of a client continues the sequence of the one before; batches without a sequence do."""
+    if (header[5] | previous[5]) & TRANSACTIONAL_BIT or header[9] != previous[9]:
+        return False
+    if header[9] < 0:
+        return True
+    return header[10] == previous[10] and header[11] == (previous[11] + previous[6] + 1) % SEQUENCE_LIMIT
 
 
 def _check_client_batch(header: HeaderFields, config: LogConfig, now_ms: int) -> None:

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from headrace.clock import Clock
+from headrace.errors import HeadraceError
 from headrace.log.archive.log_archive import LogArchive
 from headrace.log.archive.partition_archive import PartitionArchive
 from headrace.log.batch_check import (
+    HeaderFields,
     as_stored,
     check_batch,
+    follows,
     inspect,
     is_stored_unchanged,
     may_inspect,
@@ -39,7 +43,7 @@ from headrace.log.recovery import leftovers
 from headrace.log.recovery.snapshots import ProducerSnapshots
 from headrace.log.retired import RetiredSegments
 from headrace.log.rolling import SegmentRoller
-from headrace.log.segment import Segment
+from headrace.log.segment import Segment, Written
 from headrace.log.segments import Segments
 from headrace.log.transactions import end_transaction, last_stable_offset, marker_in
 from headrace.records.batch import CONTROL_BIT, LOG_OVERHEAD_BYTES, TRANSACTIONAL_BIT, Buffer
@@ -49,6 +53,9 @@ from headrace.records.control import EndTransactionMarker
 _PREFIX = struct.Struct(">qii")
 _pack_prefix = _PREFIX.pack
 _PREFIX_BYTES = _PREFIX.size
+
+# Batches that one system call writes: each has two parts, and Linux takes 1,024.
+RUN_BATCHES_MAX = 256
 
 
 class Appended(Struct, frozen=True):
@@ -167,13 +174,113 @@ class PartitionLog:
 
         The caller may reuse the buffer afterwards: nothing keeps a view of it.
         """
-        folder, segments, producers = self._folder, self.segments, self.producers
+        folder = self._folder
         if folder.read_only_reason is not None:
             raise folder.read_only_error()
-        config = folder.config
-        header = check_batch(batch, config, now_ms, from_client=from_client)
+        header = check_batch(batch, folder.config, now_ms, from_client=from_client)
         if self._may_inspect and not is_inspected:
-            batch = inspect(batch, config, from_client=from_client)
+            batch = inspect(batch, folder.config, from_client=from_client)
+        return self._append_checked(batch, header, now_ms)
+
+    def append_all(self, batches: Sequence[Buffer], *, now_ms: int) -> list[Appended | HeadraceError]:
+        """What `append` returns or raises for each batch of clients, in turn. Batches that follow each other in the
+        sequence of one producer are written by one system call, all or none of them.
+        """
+        outcomes: list[Appended | HeadraceError] = []
+        run: list[tuple[Buffer, HeaderFields]] = []
+        for batch in batches:
+            try:
+                if self._folder.read_only_reason is not None:
+                    raise self._folder.read_only_error()
+                header = check_batch(batch, self._folder.config, now_ms, from_client=True)
+            except HeadraceError as error:
+                outcomes += self._append_run(run, now_ms)
+                outcomes.append(error)
+                run = []
+                continue
+            if run and not (len(run) < RUN_BATCHES_MAX and follows(header, run[-1][1])):
+                outcomes += self._append_run(run, now_ms)
+                run = []
+            run.append((batch, header))
+        outcomes += self._append_run(run, now_ms)
+        return outcomes
+
+    def _append_run(
+        self, run: Sequence[tuple[Buffer, HeaderFields]], now_ms: int
+    ) -> Sequence[Appended | HeadraceError]:
+        return (self._append_together(run, now_ms) if len(run) > 1 else None) or [
+            self._append_or_error(batch, header, now_ms) for batch, header in run
+        ]
+
+    def _append_or_error(self, batch: Buffer, header: HeaderFields, now_ms: int) -> Appended | HeadraceError:
+        try:
+            if self._folder.read_only_reason is not None:
+                raise self._folder.read_only_error()
+            if self._may_inspect:
+                batch = inspect(batch, self._folder.config, from_client=True)
+            return self._append_checked(batch, header, now_ms)
+        except HeadraceError as error:
+            return error
+
+    def _append_together(
+        self, run: Sequence[tuple[Buffer, HeaderFields]], now_ms: int
+    ) -> list[Appended] | None:
+        """Append batches of which each follows the one before; None if nothing was appended, and they have to be
+        appended one by one: because they need more than a write, or because this write failed.
+        """
+        segments, producers = self.segments, self.producers
+        segment, first = segments.view.segments[-1], run[0][1]
+        if self._may_inspect or not self._is_stored_unchanged or producers.open_transactions:
+            return None
+        if first[9] >= 0 and not producers.is_next(first[9], first[10], first[11]):
+            return None
+        base_offset, epoch = segments.end_offset, self.epochs.current
+        parts: list[Buffer] = []
+        written: list[Written] = []
+        size = 0
+        max_timestamp_ms = NO_TIMESTAMP
+        for batch, header in run:
+            batch_bytes = len(batch)
+            parts.append(_pack_prefix(base_offset, batch_bytes - LOG_OVERHEAD_BYTES, epoch))
+            parts.append(memoryview(batch)[_PREFIX_BYTES:])
+            written.append((batch_bytes, base_offset + header[6], header[7], header[8]))
+            base_offset += header[6] + 1
+            size += batch_bytes
+            max_timestamp_ms = max(max_timestamp_ms, header[8])
+        if not segment.extent[1] or self._roller.is_due(
+            segment, size, base_offset - 1, max_timestamp_ms, now_ms, entries=len(run)
+        ):
+            return None
+        try:
+            segment.append_all(parts, written)
+        except OSError as error:
+            self._truncate_failed(segment, error)
+            return None
+        segments.end_offset = base_offset
+        return [
+            self._note_appended(header, last_offset, now_ms)
+            for (_, header), (_, last_offset, _, _) in zip(run, written, strict=True)
+        ]
+
+    def _note_appended(self, header: HeaderFields, last_offset: int, now_ms: int) -> Appended:
+        base_offset = last_offset - header[6]
+        producer_id, base_sequence = header[9], header[11]
+        if producer_id >= 0:
+            last_sequence = (base_sequence + header[6]) % SEQUENCE_LIMIT
+            self.producers.update(
+                producer_id,
+                header[10],
+                base_sequence,
+                last_sequence,
+                base_offset,
+                last_offset,
+                header[4],
+                now_ms,
+            )
+        return Appended(base_offset, last_offset)
+
+    def _append_checked(self, batch: Buffer, header: HeaderFields, now_ms: int) -> Appended:
+        segments, producers, config = self.segments, self.producers, self._folder.config
         _, _, _, _, _, attributes, delta, base_timestamp_ms, max_timestamp_ms, producer_id, _, _, _ = header
         marker: EndTransactionMarker | None = None
         if producer_id >= 0 and attributes & CONTROL_BIT:
@@ -238,6 +345,10 @@ class PartitionLog:
             )
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageFailed:
+        self._truncate_failed(segment, error)
+        return self._folder.storage_failed(f"writing to {segment.path} failed: {error}")
+
+    def _truncate_failed(self, segment: Segment, error: OSError) -> None:
         """Truncate what was partly written, so that the next append can be tried."""
         try:
             if segment.is_open:  # otherwise it could not be opened, and nothing was written
@@ -246,7 +357,6 @@ class PartitionLog:
             self._folder.become_read_only(
                 f"a write to {segment.path} failed ({error}) and could not be undone ({second})"
             )
-        return self._folder.storage_failed(f"writing to {segment.path} failed: {error}")
 
     # --- checkpoints, closing ---
 

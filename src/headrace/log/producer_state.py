@@ -156,6 +156,11 @@ class ProducerStates:
                 return stored
         raise _rejection(state, producer_id, first_sequence)
 
+    def is_next(self, producer_id: int, producer_epoch: int, first_sequence: int) -> bool:
+        """Whether `check` accepts a batch because it is the next one, which is the usual case."""
+        state = self.by_id.get(producer_id)
+        return state is not None and producer_epoch == state.epoch and first_sequence == state.next_sequence
+
     def update(
         self,
         producer_id: int,

@@ -15,15 +15,22 @@ class SegmentRoller:
         self._snapshots = snapshots
 
     def is_due(
-        self, segment: Segment, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int
+        self,
+        segment: Segment,
+        size: int,
+        last_offset: int,
+        max_timestamp_ms: int,
+        now_ms: int,
+        *,
+        entries: int = 1,
     ) -> bool:
-        """Whether a batch of this size, last offset and timestamp must start a new segment."""
+        """Whether batches of this size, last offset and timestamp, with so many index entries, do not fit any more."""
         config = self._folder.config
         if segment.extent[1] + size > config.segment_bytes_max:
             return True
         if last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
             return True
-        if segment.index_bytes + OFFSET_ENTRY_BYTES > config.index_bytes_max:
+        if segment.index_bytes + entries * OFFSET_ENTRY_BYTES > config.index_bytes_max:
             return True
         first_timestamp_ms = segment.first_batch_timestamp_ms()
         if first_timestamp_ms is None or first_timestamp_ms < 0 or max_timestamp_ms < 0:

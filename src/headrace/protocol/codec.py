@@ -125,6 +125,9 @@ class _Generator:
             "unexpected_null": primitives.unexpected_null,
         }
         self.depth = 0
+        # Set apart the variables of a struct whose reader is part of that of another struct.
+        self.prefix = ""
+        self.in_tag = False
 
     def line(self, text: str) -> None:
         self.lines.append("    " * (self.depth + 1) + text)
@@ -144,27 +147,36 @@ class _Generator:
 
     def reader(self, cls: type[Any]) -> Reader:
         self.line("size = len(buffer)")
+        value = self._read_fields(cls)
+        self.line(f"return {value}, position")
+        read: Reader = self.compile("def read(buffer, position, tally):", "read")
+        return read
+
+    def _read_fields(self, cls: type[Any]) -> str:
+        """Reads all fields into variables; returns the expression of the struct."""
         fields = fields_at(cls, self.version)
         for field in fields:
             if field.tag is not None:
-                self.line(f"{_local(field)} = {self.name('default', field.default)}")
+                self.line(f"{self._local(field)} = {self.name('default', field.default)}")
         self._read_plain([field for field in fields if field.tag is None])
         if self.flexible:
             self._read_tags([field for field in fields if field.tag is not None])
-        values = ", ".join(f"{field.name}={_local(field)}" for field in fields)
-        self.line(f"return {self.name('cls', cls)}({values}), position")
-        read: Reader = self.compile("def read(buffer, position, tally):", "read")
-        return read
+        values = ", ".join(f"{field.name}={self._local(field)}" for field in fields)
+        return f"{self.name('cls', cls)}({values})"
+
+    def _local(self, field: FieldSchema) -> str:
+        """A field's variable, set apart from the reader's own (`count`, `size`)."""
+        return f"{self.prefix}{field.name}_"
 
     def _read_plain(self, fields: list[FieldSchema]) -> None:
         run: list[tuple[str, Encoding]] = []
         for field in fields:
             if field.encoding.fixed_bytes is not None:
-                run.append((_local(field), field.encoding))
+                run.append((self._local(field), field.encoding))
                 continue
             self._read_run(run)
             run = []
-            self._read_value(_local(field), field.name, field.encoding)
+            self._read_value(self._local(field), field.name, field.encoding)
         self._read_run(run)
 
     def _read_run(self, run: list[tuple[str, Encoding]]) -> None:
@@ -190,6 +202,13 @@ class _Generator:
 
     def _read_struct(self, target: str, encoding: Encoding) -> None:
         assert encoding.struct is not None
+        if not encoding.nullable and not self.in_tag:
+            # Part of this function: a call for each element would cost as much as reading it.
+            outer, self.prefix = self.prefix, f"{target}_"
+            value = self._read_fields(encoding.struct)
+            self.prefix = outer
+            self.line(f"{target} = {value}")
+            return
         read = self.name("read", struct_codec(encoding.struct, self.version, self.flexible).read)
         if not encoding.nullable:
             self.line(f"{target}, position = {read}(buffer, position, tally)")
@@ -270,7 +289,9 @@ class _Generator:
         for field in tagged:
             self.line(f"{condition} tag == {field.tag}:")
             self.depth += 1
-            self._read_value(_local(field), field.name, field.encoding)
+            self.in_tag = True
+            self._read_value(self._local(field), field.name, field.encoding)
+            self.in_tag = False
             self.line(f"if position != tag_end: raise wrong_tag_size({field.name!r})")
             self.depth -= 1
             condition = "elif"
@@ -282,22 +303,25 @@ class _Generator:
 
     def writer(self, cls: type[Any]) -> Writer:
         self.line("append = parts.append")
-        fields = fields_at(cls, self.version)
-        self._write_plain([field for field in fields if field.tag is None])
-        if self.flexible:
-            self._write_tags([field for field in fields if field.tag is not None])
+        self._write_fields("value", cls)
         write: Writer = self.compile("def write(value, parts):", "write")
         return write
 
-    def _write_plain(self, fields: list[FieldSchema]) -> None:
+    def _write_fields(self, struct: str, cls: type[Any]) -> None:
+        fields = fields_at(cls, self.version)
+        self._write_plain(struct, [field for field in fields if field.tag is None])
+        if self.flexible:
+            self._write_tags(struct, [field for field in fields if field.tag is not None])
+
+    def _write_plain(self, struct: str, fields: list[FieldSchema]) -> None:
         run: list[tuple[str, Encoding]] = []
         for field in fields:
             if field.encoding.fixed_bytes is not None:
-                run.append((f"value.{field.name}", field.encoding))
+                run.append((f"{struct}.{field.name}", field.encoding))
                 continue
             self._write_run(run)
             run = []
-            self._write_value(f"value.{field.name}", field.name, field.encoding)
+            self._write_value(f"{struct}.{field.name}", field.name, field.encoding)
         self._write_run(run)
 
     def _write_run(self, run: list[tuple[str, Encoding]]) -> None:
@@ -319,6 +343,9 @@ class _Generator:
 
     def _write_struct(self, source: str, encoding: Encoding) -> None:
         assert encoding.struct is not None
+        if not encoding.nullable and not self.in_tag:
+            self._write_fields(source, encoding.struct)
+            return
         write = self.name("write", struct_codec(encoding.struct, self.version, self.flexible).write)
         if not encoding.nullable:
             self.line(f"{write}({source}, parts)")
@@ -358,28 +385,25 @@ class _Generator:
         self._write_value(item, label, encoding.element)
         self.depth -= 2
 
-    def _write_tags(self, tagged: list[FieldSchema]) -> None:
+    def _write_tags(self, struct: str, tagged: list[FieldSchema]) -> None:
         if not tagged:
             self.line("append(b'\\0')")
             return
-        self.line("outer, tags = parts, 0")
-        self.line("tagged = []")
+        self.line("tags, tagged = 0, []")
         for field in tagged:
-            default = self.name("default", field.default)
-            self.line(f"if value.{field.name} is not {default} and value.{field.name} != {default}:")
+            default, source = self.name("default", field.default), f"{struct}.{field.name}"
+            self.line(f"if {source} is not {default} and {source} != {default}:")
             self.depth += 1
-            self.line("parts = []; append = parts.append; tags += 1")
-            self._write_value(f"value.{field.name}", field.name, field.encoding)
+            self.line("outer = parts; parts = []; append = parts.append; tags += 1")
+            self.in_tag = True
+            self._write_value(source, field.name, field.encoding)
+            self.in_tag = False
             self.line("data = b''.join(parts)")
             self.line(f"tagged += (uvarint({field.tag}), uvarint(len(data)), data)")
+            self.line("parts = outer; append = parts.append")
             self.depth -= 1
-        self.line("outer.append(uvarint(tags))")
-        self.line("outer.extend(tagged)")
-
-
-def _local(field: FieldSchema) -> str:
-    """A field's variable in a generated reader, set apart from the reader's own (`count`, `size`)."""
-    return f"{field.name}_"
+        self.line("append(uvarint(tags))")
+        self.line("parts.extend(tagged)")
 
 
 def _code(encoding: Encoding) -> str:

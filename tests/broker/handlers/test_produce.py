@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,12 @@ from headrace.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from headrace.protocol.messages.metadata import MetadataRequest
 from headrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from headrace.records.batch import CRC_POSITION
 from headrace.records.compression import Codec
 from headrace.records.record import Record, encode_batch
-from headrace.testing.wire import Wire
+from headrace.testing.wire import Wire, decode_response, encode_request, response_class
 from tests.broker.conftest import Connect, StartBroker
 from tests.broker.requests import (
     NOW_MS,
@@ -143,6 +145,55 @@ def test_produce_without_acknowledgement_is_stored_and_gets_no_response(
 def test_failed_produce_without_acknowledgement_gets_no_response(wire: Wire, topic: str) -> None:
     wire.send(produce_request(topic, b"junk", acks=0), version=PRODUCE_BY_NAME, has_response=False)
     assert produce(wire, topic, batch(b"a")).base_offset == 0
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_requests_that_arrive_together_have_the_outcomes_of_their_own(
+    start_broker: StartBroker, connect: Connect, durability: str
+) -> None:
+    wire = connect(start_broker(durability=durability))
+    create_topic(wire, "t", partitions=2)
+    produce(wire, "t", batch(b"first"))
+    requests: list[Any] = [
+        produce_request("t", batch(b"a", b"b")),
+        produce_request("t", batch(b"c")),
+        produce_request("t", b"junk"),
+        produce_request("t", batch(b"d")),
+        produce_request("t", batch(b"e", timestamp_ms=2**60)),
+        produce_request("t", batch(b"other"), partition=1),
+        produce_request("t", batch(b"unacknowledged"), acks=0),
+        produce_request("t", batch(b"f")),
+        produce_request("t", batch(b"g"), acks=3),
+        produce_request("missing", batch(b"h")),
+        MetadataRequest(topics=()),
+        produce_request("t", batch(b"i")),
+        produce_request("t", batch(b"j")),
+    ]
+    frames = [encode_request(each, PRODUCE_BY_NAME, number, "test") for number, each in enumerate(requests)]
+    wire.send_bytes(b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames))
+    outcomes = {}
+    for number in (0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12):
+        response = decode_response(
+            wire.receive_frame(), response_class(type(requests[number])), PRODUCE_BY_NAME
+        )
+        if number != 10:
+            one = only_partition(response)
+            outcomes[number] = one.base_offset if one.error_code == 0 else ErrorCode(one.error_code)
+    assert outcomes == {
+        0: 1,
+        1: 3,
+        2: ErrorCode.CORRUPT_MESSAGE,
+        3: 4,
+        4: ErrorCode.INVALID_TIMESTAMP,
+        5: 0,
+        7: 6,
+        8: ErrorCode.INVALID_REQUIRED_ACKS,
+        9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        11: 7,
+        12: 8,
+    }
+    values = [b"first", b"a", b"b", b"c", b"d", b"unacknowledged", b"f", b"i", b"j"]
+    assert [record.value for record in read_all(wire, "t")] == values
 
 
 def test_unknown_topic_partition_and_id_have_different_errors(wire: Wire, topic: str) -> None:

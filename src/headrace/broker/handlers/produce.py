@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from typing import cast
 from uuid import UUID
 
 from msgspec import Struct
@@ -14,6 +16,7 @@ from msgspec.structs import replace
 from headrace.broker.configs.client_quotas import PRODUCER_BYTE_RATE
 from headrace.broker.dispatch import Call, handles
 from headrace.broker.error_codes import error_code
+from headrace.broker.later import Later
 from headrace.broker.partition import Partition, Pending
 from headrace.broker.transactions.produce import enter_transaction, is_transactional
 from headrace.errors import HeadraceError
@@ -33,18 +36,64 @@ from headrace.protocol.types import Buffer
 
 logger = logging.getLogger(__name__)
 
-_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY = -1, 0, 1
+_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY = _ACKS = -1, 0, 1
 
 Waiting = list[tuple[Pending, Partition]]
 """Flushes that have to finish, each with the partition whose acknowledgement waits for it."""
 
 
-@handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
-def produce(
-    request: ProduceRequest, call: Call
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+_Outcome = ProduceResponse | Later[ProduceResponse] | Awaitable[ProduceResponse | None] | None
+
+
+def _produce_together(requests: Sequence[ProduceRequest], call: Call) -> list[_Outcome]:
+    """Produce each request. Requests in a row for one partition share the write of their batches."""
+    outcomes: list[_Outcome] = []
+    for partition, run in groupby(requests, lambda request: _only_partition(request, call)):
+        together = list(run)
+        if partition is None or len(together) == 1:
+            outcomes += [produce(request, call) for request in together]
+        else:
+            outcomes += _produce_run(together, partition, call)
+    return outcomes
+
+
+def _only_partition(request: ProduceRequest, call: Call) -> Partition | None:
+    """The partition of a request that appends one batch to one partition, with nothing before or after the append."""
+    if len(request.topic_data) != 1 or request.transactional_id is not None or call.parts.client_quotas:
+        return None
+    data = request.topic_data[0]
+    topics = call.parts.topics
+    topic = topics.get_by_id(data.topic_id) if call.version >= 13 else topics.get(data.name)
+    if topic is None or not topic.takes_records or len(data.partition_data) != 1:
+        return None
+    partition, batch = topic.partition(data.partition_data[0].index), data.partition_data[0].records
+    if partition is None or not batch or request.acks not in _ACKS or is_transactional(batch):
+        return None
+    return None if call.parts.inspection.is_needed(partition, batch) else partition
+
+
+def _produce_run(requests: Sequence[ProduceRequest], partition: Partition, call: Call) -> Iterator[_Outcome]:
+    data = [request.topic_data[0].partition_data[0] for request in requests]
+    batches = [cast(Buffer, each.records) for each in data]
+    now_ms = call.parts.runtime.clock.now_ms()
+    for request, batch, outcome in zip(
+        requests, batches, partition.append_all(batches, now_ms=now_ms), strict=True
+    ):
+        produced = _Produced(request, call)
+        response = (
+            _failure(partition.index, partition, outcome, call)
+            if isinstance(outcome, HeadraceError)
+            else _appended(outcome, batch, partition, produced)
+        )
+        topic = request.topic_data[0]
+        produced.topics.append((topic.name, topic.topic_id, [response]))
+        yield _when_appended(produced)
+
+
+@handles(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13), together=_produce_together)
+def produce(request: ProduceRequest, call: Call) -> _Outcome:
     produced = _Produced(request, call)
-    is_valid = request.acks in (_ALL_REPLICAS, _NO_RESPONSE, _LEADER_ONLY)
+    is_valid = request.acks in _ACKS
     for topic in request.topic_data:
         responses = (
             _append_topic(topic, produced) if is_valid else _rejected(topic, ErrorCode.INVALID_REQUIRED_ACKS)
@@ -95,10 +144,10 @@ async def _when_inspected(produced: _Produced) -> ProduceResponse | None:
     for _, _, responses in produced.topics:
         responses[:] = [one.response(produced.call) if isinstance(one, _Later) else one for one in responses]
     response = _when_appended(produced)
-    return await response if isinstance(response, Awaitable) else response
+    return await response if isinstance(response, Later) else response
 
 
-def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+def _when_appended(produced: _Produced) -> ProduceResponse | Later[ProduceResponse] | None:
     waiting, call = produced.waiting, produced.call
     if produced.acks == _NO_RESPONSE:
         for pending, _ in waiting:
@@ -115,7 +164,7 @@ def _when_appended(produced: _Produced) -> ProduceResponse | Awaitable[ProduceRe
             for name, topic_id, responses in produced.topics
         ),
     )
-    return _when_durable(response, waiting, call) if waiting else response
+    return _WhenDurable(response, waiting, call) if waiting else response
 
 
 def _append_topic(data: TopicProduceData, produced: _Produced) -> _Responses:
@@ -166,14 +215,21 @@ def _append(
     if transactional_id is not None or is_transactional(batch):
         added = enter_transaction(transactional_id, batch, partition, parts.transactions, call.version)
     pending = partition.append(batch, now_ms=parts.runtime.clock.now_ms(), is_inspected=is_inspected)
-    if not pending.is_duplicate:
-        parts.traffic.produced_bytes += len(batch)
-    if not pending.is_durable:
-        produced.waiting.append((pending, partition))
+    response = _appended(pending, batch, partition, produced)
     if added is not None and not added.is_durable:
         produced.waiting.append((added, partition))
+    return response
+
+
+def _appended(
+    pending: Pending, batch: Buffer, partition: Partition, produced: _Produced
+) -> PartitionProduceResponse:
+    if not pending.is_duplicate:
+        produced.call.parts.traffic.produced_bytes += len(batch)
+    if not pending.is_durable:
+        produced.waiting.append((pending, partition))
     return PartitionProduceResponse(
-        index=index,
+        index=partition.index,
         base_offset=pending.base_offset,
         log_append_time_ms=pending.log_append_time_ms,
         log_start_offset=partition.log.start_offset,
@@ -214,21 +270,29 @@ def _record_errors(error: HeadraceError) -> tuple[BatchIndexAndErrorMessage, ...
     )
 
 
-async def _when_durable(response: ProduceResponse, waiting: Waiting, call: Call) -> ProduceResponse:
-    durable = [call.parts.flusher.durable(pending) for pending, _ in waiting]
-    if len(durable) == 1:
-        try:
-            await durable[0]
-            return response
-        except StorageFailed as error:
-            return _replace_failed(response, {_key(waiting[0][1]): error}, call)
-    outcomes = await asyncio.gather(*durable, return_exceptions=True)
-    failed = {
-        _key(partition): outcome
-        for (_, partition), outcome in zip(waiting, outcomes, strict=True)
-        if isinstance(outcome, StorageFailed)
-    }
-    return _replace_failed(response, failed, call) if failed else response
+class _WhenDurable(Later[ProduceResponse]):
+    """A response that waits for flushes, and has errors for the partitions that could not be flushed."""
+
+    __slots__ = ("_acknowledged", "_call", "_failed", "_flushes")
+
+    def __init__(self, response: ProduceResponse, waiting: Waiting, call: Call) -> None:
+        super().__init__()
+        self._acknowledged = response
+        self._call = call
+        self._flushes = len(waiting)
+        self._failed: dict[tuple[str, int], StorageFailed] = {}
+        for pending, partition in waiting:
+            call.parts.flusher.when_durable(pending, partial(self._flushed, partition))
+
+    def _flushed(self, partition: Partition, error: BaseException | None) -> None:
+        self._flushes -= 1
+        if isinstance(error, StorageFailed):
+            self._failed[_key(partition)] = error
+        elif error is not None:
+            return  # the broker stops, and the connection is closed
+        if not self._flushes:
+            response = self._acknowledged
+            self.ready(_replace_failed(response, self._failed, self._call) if self._failed else response)
 
 
 def _key(partition: Partition) -> tuple[str, int]:
