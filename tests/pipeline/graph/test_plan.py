@@ -245,6 +245,32 @@ def test_state_of_the_join_of_spark_is_rejected(spark: SparkSession, clicks: Dat
         check_fits("j", before, after)
 
 
+def test_step_of_spark_that_would_drop_rows_of_the_operator_before_is_found(
+    spark: SparkSession, clicks: DataFrame
+) -> None:
+    views = read_topic(spark, "views", schema=VIEWS, event_time="seen", watermark="10 minutes")
+    views = views.drop(*RECORD_COLUMNS)
+    lagging = clicks.transform(op.JoinWithin(views, on="user", within="1 hour", suffix="_2"))
+    in_time = clicks.transform(op.JoinWithin(views, on="user", before="1 hour", suffix="_2"))
+    steps = {
+        "Aggregate": lambda rows: rows.groupBy(F.window("at", "1 hour")).count(),
+        "Deduplicate": lambda rows: rows.dropDuplicates(["url", "at"]),
+        "DeduplicateWithinWatermark": lambda rows: rows.dropDuplicatesWithinWatermark(["url"]),
+        "Join": lambda rows: joined_by_spark(rows.select("user", "at"), views),
+    }
+    for name, step in steps.items():
+        (found,) = read(step(lagging)).lagging
+        assert (found.detail.partition(" ")[0], found.lag_us) == (name, 3_600_000_000)
+        assert read(step(in_time)).lagging == ()
+    for rows in (
+        lagging,
+        lagging.transform(op.Tumbling("1 hour")),
+        lagging.groupBy("url").count(),
+        lagging.dropDuplicates(["url"]),
+    ):
+        assert read(rows).lagging == ()
+
+
 def test_obstacles_of_realtime_mode_are_named(spark: SparkSession, clicks: DataFrame) -> None:
     def one(rows: DataFrame) -> str:
         (obstacle,) = realtime_obstacles(rows)
