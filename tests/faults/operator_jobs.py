@@ -49,6 +49,27 @@ def absence(events: DataFrame, _queries: DataFrame) -> DataFrame:
     return events.where("n % 3 = 0").transform(silent).select("id", "user")
 
 
+def join(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    """With the rows of both sides that have no match."""
+    others = events.where("n % 4 = 1").select("id", "user", "at")
+    both = op.JoinWithin(
+        others,
+        on="user",
+        before="5 seconds",
+        after="20 seconds",
+        unmatched="both",
+        time="at",
+        other_time="at",
+    )
+    return events.where("n % 3 = 0").transform(both).select("user", "id", "id_right")
+
+
+def join_window(events: DataFrame, _queries: DataFrame) -> DataFrame:
+    others = events.where("n % 4 = 1").select("id", "user", "at")
+    left = op.JoinWindow(others, on="user", length="20 seconds", unmatched="left", time="at", other_time="at")
+    return events.where("n % 3 = 0").transform(left).select("user", "id", "id_right")
+
+
 def search(events: DataFrame, queries: DataFrame) -> DataFrame:
     """With a limit, of which the state has the hits of each query."""
     hits = op.SearchQueries(
@@ -92,7 +113,17 @@ IMMEDIATE = (seen, approximate, top, sample)
 BY_BATCH = (frequency, clusters)
 OPERATORS: Mapping[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
     each.__name__: each
-    for each in (pattern, pattern_rows, absence, search, top_window, *IMMEDIATE, *BY_BATCH)
+    for each in (
+        pattern,
+        pattern_rows,
+        absence,
+        join,
+        join_window,
+        search,
+        top_window,
+        *IMMEDIATE,
+        *BY_BATCH,
+    )
 }
 
 

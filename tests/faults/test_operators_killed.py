@@ -1,4 +1,4 @@
-"""`kill -9` of a driver with patterns, absence, stored queries and approximations: no row is lost, none comes twice."""
+"""`kill -9` of a driver with patterns, joins, stored queries and approximations: no row is lost, none comes twice."""
 
 from __future__ import annotations
 

@@ -79,6 +79,14 @@ def join(rows: DataFrame, table: DataFrame, **more: Any) -> DataFrame:
     return joined.select("user", _sum("n", "n_right").alias("n"), "at")
 
 
+def join_both(rows: DataFrame, table: DataFrame) -> DataFrame:
+    """Unmatched rows of the other side have no event time, so no stage follows."""
+    joined = rows.transform(
+        op.JoinWithin(table, on="user", before="3 minutes", after="1 minute", unmatched="both")
+    )
+    return joined.select("user", "n", "at", "n_right", "at_right")
+
+
 def join_window(rows: DataFrame, table: DataFrame) -> DataFrame:
     joined = rows.transform(op.JoinWindow(table, on="user", length="5 minutes", unmatched="both"))
     return joined.select("user", _sum("n", "n_right").alias("n"), F.col("window_end").alias("at"))
@@ -212,6 +220,7 @@ LAST_STAGES: dict[str, Stage] = {
     "corrected": corrected,
     "corrected session": lambda rows, table: corrected(rows, table, "session", 1),
     "enrich corrected": enrich_corrected,
+    "join both": join_both,
     "newest": newest,
     "group": group,
     "table join": table_join,

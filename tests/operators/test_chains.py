@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from headrace import operators as op
 from headrace.operators.state.spark import BUCKETS_SETTING
@@ -46,6 +47,12 @@ MORE_CHAINS = {
     ("top window", "sample"): 2,
     ("frequency", "clusters"): 3,
     ("join", "seen", "session"): 1,
+    ("enrich waiting", "join left", "tumbling"): 2,
+    ("join", "join left"): 1,
+    ("join left", "join window", "core session"): 2,
+    ("join", "absence", "hopping"): 1,
+    ("heartbeat", "join window", "match"): 3,
+    ("enrich", "join both"): 1,
     ("seen", "frequency", "core tumbling", "top"): 2,
 }
 
@@ -145,6 +152,7 @@ ACCUMULATING = op.Tumbling(
             lambda rows: (
                 _timed(rows)
                 .transform(op.Enrich(_timed(rows), on="user", wait="1 minute"))
+                .withColumn("parsed", F.expr("parse_json('1')"))
                 .transform(op.JoinWithin(_timed(rows), on="user", within="1 minute"))
             ),
             "emits up to 60 s after the watermark",

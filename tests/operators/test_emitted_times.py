@@ -23,6 +23,19 @@ def test_a_lag_adds_up_along_the_chain(spark: SparkSession) -> None:
     assert (lag_of(rows), panes_of(rows)) == (0, "one")
 
 
+def test_a_join_lags_by_the_time_that_it_waits(spark: SparkSession) -> None:
+    rows = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
+    waiting = rows.transform(op.Enrich(rows, on="value", wait="3 minutes", suffix="_1"))
+    joined = rows.transform(op.JoinWithin(waiting, on="value", before="2 minutes", after="5 minutes"))
+    assert emitted_time(joined, "timestamp") == EmittedTime(lag_us=(180 + 300) * 1_000_000)
+    earlier = rows.transform(op.JoinWithin(rows, on="value", before="2 minutes"))
+    assert emitted_time(earlier, "timestamp") == EmittedTime()
+    windows = waiting.transform(op.JoinWindow(rows, on="value", length="1 minute"))
+    assert emitted_time(windows, "window_end") == EmittedTime(lag_us=180_000_000, is_window_end=True)
+    absent = rows.transform(op.Absence(on="value", within="5 minutes"))
+    assert emitted_time(absent, "timestamp") == EmittedTime(lag_us=300_000_000)
+
+
 def test_the_time_of_a_result_is_the_last_instant_of_its_window(spark: SparkSession) -> None:
     rows = spark.sql("select timestamp'2026-03-01 10:59:30' as at")
     minutes = rows.transform(op.Tumbling("1 minute", time="at"))

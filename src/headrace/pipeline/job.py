@@ -154,6 +154,7 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
     )
     late_rows = LateRows(letters, plan.marks, checkpoint=checkpoint.folder)
     _check_plan(job, plan, late_rows)
+    _check_lags(job, plan, output_mode)
     answering = None
     if job.answers is not None:
         answering = Answering(
@@ -238,6 +239,18 @@ def _check_plan(job: Job, plan: Plan, late_rows: LateRows) -> None:
         raise BadJob(
             f"job {job.name} merges sources with different policies, and Spark has one for a whole job",
             hint="the same policy in each Merge, or two jobs with a topic between them",
+        )
+
+
+def _check_lags(job: Job, plan: Plan, output_mode: OutputMode) -> None:
+    """In the mode `complete` Spark drops no row."""
+    if plan.lagging and output_mode != "complete":
+        step = plan.lagging[0]
+        raise BadJob(
+            f"job {job.name}: Spark would drop rows as late in `{step.detail}`, because an operator before it emits "
+            f"them up to {step.lag_us / 1e6:g} s after the watermark",
+            hint="use an operator, which waits for them, such as op.Tumbling, op.Session or op.GroupChanges; or apply "
+            "that step first",
         )
 
 

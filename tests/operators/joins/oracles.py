@@ -141,3 +141,59 @@ def joined_in_windows(
         met = {other[2] for _, other in pairs}
         found += [(other[0], None, None, *other[1:], start(other)) for other in right if other[2] not in met]
     return found
+
+
+@dataclass
+class IntervalOracle:
+    """A join of streams within an interval, batch by batch: every row against every other one that has arrived."""
+
+    low: int
+    high: int
+    emits_pairs: bool = True
+    keeps: tuple[bool, bool] = (False, False)
+    known: tuple[list[SideRow], list[SideRow]] = field(default_factory=lambda: ([], []))
+    waiting: list[tuple[int, SideRow]] = field(default_factory=list)
+    """Rows without a match, with their side."""
+    late_rows: int = 0
+
+    def step(
+        self, left: Sequence[SideRow], right: Sequence[SideRow], late: float, watermark: float
+    ) -> list[tuple[Any, ...]]:
+        """(key, left's time and number, right's time and number)"""
+        new = [(side, row) for side, rows in enumerate((left, right)) for row in rows]
+        found: list[tuple[Any, ...]] = []
+        for side, row in new:
+            if row[1] is not None and row[1] < late:
+                self.late_rows += 1
+                continue
+            matches = [other for other in self.known[1 - side] if self._is_pair(side, row, other)]
+            for other in matches:
+                one, two = (row, other) if side == 0 else (other, row)
+                found += [(one[0], *one[1:], *two[1:])] if self.emits_pairs else []
+                self.waiting = [each for each in self.waiting if each != (1 - side, other)]
+            if self.keeps[side] and not matches:
+                self.waiting.append((side, row))
+            self.known[side].append(row)
+        for each in [each for each in self.waiting if self._is_over(*each, watermark)]:
+            self.waiting.remove(each)
+            side, row = each
+            found.append((*row, None, None) if side == 0 else (row[0], None, None, *row[1:]))
+        return found
+
+    def _is_pair(self, side: int, row: SideRow, other: SideRow) -> bool:
+        one, two = (row, other) if side == 0 else (other, row)
+        if one[0] is None or one[0] != two[0] or one[1] is None or two[1] is None:
+            return False
+        return one[1] + self.low <= two[1] <= one[1] + self.high
+
+    def _is_over(self, side: int, row: SideRow, watermark: float) -> bool:
+        key, time, _ = row
+        if key is None or time is None:
+            return True
+        return time + (self.high if side == 0 else -self.low) < watermark
+
+    def live(self, watermark: float) -> int:
+        """How many rows may still find a match."""
+        return sum(
+            not self._is_over(side, row, watermark) for side, rows in enumerate(self.known) for row in rows
+        )

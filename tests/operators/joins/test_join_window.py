@@ -1,4 +1,4 @@
-"""Window joins on Spark, beside an oracle: bounded rows, and streams from topics that restart."""
+"""Window joins beside an oracle: bounded rows, and streams from topics that restart."""
 
 from __future__ import annotations
 

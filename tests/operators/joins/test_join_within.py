@@ -1,4 +1,4 @@
-"""Interval joins on Spark, beside an oracle: bounded rows, and streams from topics that restart."""
+"""Interval joins beside an oracle: bounded rows, and streams from topics that restart."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from headrace import operators as op
 from headrace.operators.joins.sides import Unmatched
+from headrace.operators.state.inspect import find_state
 from headrace.pipeline import read_topic
 from tests.operators import streams
 from tests.operators.joins.oracles import SideRow, joined_within
@@ -192,6 +193,22 @@ def test_an_unmatched_row_is_emitted_when_no_match_can_arrive(
     )
     emitted = topics.run([("a", 0, 1), ("c", 3600, 2)], [("b", 3600, 1)])
     assert found(emitted) == Counter([("a", 0, 1, None, None)])
+
+
+def test_state_of_a_join_is_found_by_key(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    topics = JoinedTopics(
+        spark,
+        bootstrap,
+        tmp_path,
+        lambda right: op.JoinWithin(
+            right, on="session", within="5 minutes", unmatched="left", time="at", other_time="at"
+        ),
+    )
+    topics.run([("a", 0, 1), ("b", 0, 2)], [("a", 10, 3)])
+    found = find_state(spark, tmp_path / "query", keys=["a"])
+    assert (found.owner.split()[0], found.keys) == ("joinwithin", ("session",))
+    rows = found.rows.select(["session", "side", "number", "other.number"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [("a", 0, 1, None), ("a", 1, None, 3)]
 
 
 def said_as_json(rows: Sequence[SideRow]) -> list[dict[str, Any]]:

@@ -219,13 +219,56 @@ def test_step_that_an_earlier_version_saved_is_compared_by_its_text(
     assert check_fits("j", before, steps) == ()
 
 
+def joined_by_spark(clicks: DataFrame, views: DataFrame) -> DataFrame:
+    """An interval join of two streams as Spark's own join."""
+    seen = views.withColumnRenamed("user", "viewer")
+    return clicks.join(seen, F.expr("user = viewer AND seen BETWEEN at - INTERVAL 1 HOUR AND at"))
+
+
 def test_column_that_is_added_to_a_side_of_a_join_fits(spark: SparkSession, clicks: DataFrame) -> None:
     joined = []
     for schema in ("user STRING, seen TIMESTAMP", "user STRING, seen TIMESTAMP, page STRING"):
         views = read_topic(spark, "views", schema=schema, event_time="seen", watermark="1 hour")
-        join = op.JoinWithin(views.drop(*RECORD_COLUMNS), on="user", within="1 hour")
-        joined.append([step for step in read(clicks.transform(join)).steps if step.kind is StepKind.STATEFUL])
+        rows = joined_by_spark(clicks, views.drop(*RECORD_COLUMNS))
+        joined.append([step for step in read(rows).steps if step.kind is StepKind.STATEFUL])
     assert check_fits("j", *joined) == ()
+
+
+def test_state_of_the_join_of_spark_is_rejected(spark: SparkSession, clicks: DataFrame) -> None:
+    views = read_topic(spark, "views", schema=VIEWS, event_time="seen", watermark="10 minutes")
+    views = views.drop(*RECORD_COLUMNS)
+    before = read(joined_by_spark(clicks, views)).steps
+    after = read(clicks.transform(op.JoinWithin(views, on="user", before="1 hour"))).steps
+    with pytest.raises(
+        BadJob, match=r"A stateful step was `join of streams: .*` and is now `transformWithState in Python"
+    ):
+        check_fits("j", before, after)
+
+
+def test_step_of_spark_that_would_drop_rows_of_the_operator_before_is_found(
+    spark: SparkSession, clicks: DataFrame
+) -> None:
+    views = read_topic(spark, "views", schema=VIEWS, event_time="seen", watermark="10 minutes")
+    views = views.drop(*RECORD_COLUMNS)
+    lagging = clicks.transform(op.JoinWithin(views, on="user", within="1 hour", suffix="_2"))
+    in_time = clicks.transform(op.JoinWithin(views, on="user", before="1 hour", suffix="_2"))
+    steps = {
+        "Aggregate": lambda rows: rows.groupBy(F.window("at", "1 hour")).count(),
+        "Deduplicate": lambda rows: rows.dropDuplicates(["url", "at"]),
+        "DeduplicateWithinWatermark": lambda rows: rows.dropDuplicatesWithinWatermark(["url"]),
+        "Join": lambda rows: joined_by_spark(rows.select("user", "at"), views),
+    }
+    for name, step in steps.items():
+        (found,) = read(step(lagging)).lagging
+        assert (found.detail.partition(" ")[0], found.lag_us) == (name, 3_600_000_000)
+        assert read(step(in_time)).lagging == ()
+    for rows in (
+        lagging,
+        lagging.transform(op.Tumbling("1 hour")),
+        lagging.groupBy("url").count(),
+        lagging.dropDuplicates(["url"]),
+    ):
+        assert read(rows).lagging == ()
 
 
 def test_obstacles_of_realtime_mode_are_named(spark: SparkSession, clicks: DataFrame) -> None:

@@ -1,7 +1,6 @@
-"""Window join of two streams by key and tumbling window, based on Spark's stream-stream join.
+"""Window join by key and tumbling window: of streams on the core, of bounded rows by Spark's own join.
 
-The end of the window is one of the compared columns, and has the watermark: so Spark's state expires when the watermark
-has passed the window.
+The end of the window is one of the compared columns, and the time of both sides.
 """
 
 from __future__ import annotations
@@ -16,14 +15,24 @@ from headrace.operators.emitted_times import (
     emitted_time,
     require_final_rows,
     require_no_lag,
+    time_metadata,
     with_emitted_time,
 )
+from headrace.operators.joins.interval_join import (
+    IntervalJoin,
+    StreamSide,
+    are_in_core,
+    names_of_right,
+)
+from headrace.operators.joins.interval_step import IntervalRules
 from headrace.operators.joins.sides import (
     HOW,
     JoinSide,
     On,
     Pairs,
     Unmatched,
+    keeps_of,
+    on_text,
     read_on,
     require_frame,
     require_like_sides,
@@ -110,20 +119,43 @@ class JoinWindow(Operator):
         require_like_sides(rows, self.other, self.pairs, operator=_KIND, field="other")
         pairs = (*self.pairs, (END, END))
         in_windows = self._in_windows(rows, self.time, "time")
-        left = JoinSide(in_windows, "left", END)
-        right = JoinSide(self._in_windows(self.other, self.other_time, "other_time"), "right", END)
-        joined = left.frame.join(right.frame, _condition(left, right, pairs), HOW[self.unmatched])
-        columns = result_columns(
-            left, right, pairs, unmatched=self.unmatched, suffix=self.suffix, operator=_KIND
-        )
-        results = joined.select(*columns)
+        others = self._in_windows(self.other, self.other_time, "other_time")
+        lag_us = 0
+        if rows.isStreaming and are_in_core(in_windows, others, pairs):
+            join = self._in_core(in_windows, others, pairs)
+            results, lag_us = join(), join.emitted_lag_us
+        else:
+            results = self._on_spark(in_windows, others, pairs)
         before, end = in_windows.schema[END], F.col(END)
         windows = results.select(
             *(column(name) for name in results.columns if name != END),
             (end - F.expr(f"interval {interval_text(self.length_us)}")).alias(START),
             end,
         )
-        return with_emitted_time(windows, END, before, EmittedTime(is_window_end=True))
+        return with_emitted_time(windows, END, before, EmittedTime(is_window_end=True, lag_us=lag_us))
+
+    def _in_core(self, rows: DataFrame, other: DataFrame, pairs: Pairs) -> IntervalJoin:
+        return IntervalJoin(
+            operator=_KIND,
+            kept_for=f"on={on_text(self.pairs)}; length={self.length_us}; offset={self.offset_us}; "
+            f"unmatched={self.unmatched}; time={self.time}; other_time={self.other_time}",
+            left=StreamSide(rows=rows, time=END, instant_us=-1),
+            right=StreamSide(rows=other, time=END, instant_us=-1),
+            pairs=pairs,
+            rules=IntervalRules(low_us=0, high_us=0, keeps=keeps_of(self.unmatched)),
+            called=names_of_right(rows, other, pairs, suffix=self.suffix, operator=_KIND),
+        )
+
+    def _on_spark(self, rows: DataFrame, other: DataFrame, pairs: Pairs) -> DataFrame:
+        """Spark's own join: for bounded rows, and for types that the core does not have."""
+        for frame, name in ((rows, "time"), (other, "other_time")):
+            require_no_lag(frame, END, operator=_KIND, field=name)
+        left, right = JoinSide(rows, "left", END), JoinSide(other, "right", END)
+        joined = left.frame.join(right.frame, _condition(left, right, pairs), HOW[self.unmatched])
+        columns = result_columns(
+            left, right, pairs, unmatched=self.unmatched, suffix=self.suffix, operator=_KIND
+        )
+        return joined.select(*columns)
 
     def _in_windows(self, frame: DataFrame, named: str | None, field: str) -> DataFrame:
         """The rows with the end of their window, or null if they have no time."""
@@ -140,12 +172,14 @@ class JoinWindow(Operator):
         time = event_time_column(frame, named, operator=_KIND, field=field)
         require_watermark(frame, time, operator=_KIND, field=field)
         require_final_rows(frame, operator=_KIND, field=field)
-        require_no_lag(frame, time, operator=_KIND, field=field)
+        emitted = emitted_time(frame, time)
         # The result of a window is in the window that includes it.
-        at_us = time_us(time) - (1 if emitted_time(frame, time).is_window_end else 0)
+        at_us = time_us(time) - (1 if emitted.is_window_end else 0)
         length = F.lit(self.length_us)
         end_us = at_us - F.pmod(at_us - F.lit(self.offset_us), length) + length
-        watermark = {key: it for key, it in frame.schema[time].metadata.items() if key == WATERMARK_DELAY}
+        metadata = {key: it for key, it in frame.schema[time].metadata.items() if key == WATERMARK_DELAY}
+        if emitted.lag_us:
+            metadata = time_metadata(frame.schema[time], EmittedTime(lag_us=emitted.lag_us))
         plain = [
             column(each.name).alias(
                 each.name, metadata={key: it for key, it in each.metadata.items() if key not in _TIMES}
@@ -153,7 +187,7 @@ class JoinWindow(Operator):
             for each in frame.schema
         ]
         end = F.when(~has_no_time(time), F.timestamp_micros(end_us))
-        return frame.select(*plain, end.alias(END, metadata=watermark))
+        return frame.select(*plain, end.alias(END, metadata=metadata))
 
 
 def _condition(left: JoinSide, right: JoinSide, pairs: Pairs) -> Column:

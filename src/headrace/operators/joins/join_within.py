@@ -1,8 +1,4 @@
-"""Interval join of two streams by key and event time, based on Spark's stream-stream join.
-
-In addition to Spark, it requires a bound on the times so that state expires, handles null keys and times, and renames
-columns that clash.
-"""
+"""Interval join by key and event time: of streams on the core, of bounded rows by Spark's own join."""
 
 from __future__ import annotations
 
@@ -12,12 +8,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.operators.emitted_times import require_final_rows, require_no_lag
+from headrace.operators.joins.interval_join import (
+    IntervalJoin,
+    StreamSide,
+    are_in_core,
+    names_of_right,
+)
+from headrace.operators.joins.interval_step import IntervalRules
 from headrace.operators.joins.sides import (
     HOW,
     JoinSide,
     On,
     Pairs,
     Unmatched,
+    keeps_of,
+    on_text,
     read_on,
     require_frame,
     require_like_sides,
@@ -124,10 +129,32 @@ class JoinWithin(Operator):
         other_time = event_time_column(other, self.other_time, operator=_KIND, field="other_time")
         require_watermark(rows, time, operator=_KIND)
         require_watermark(other, other_time, operator=_KIND, field="other_time")
-        for frame, column, name in ((rows, time, "time"), (other, other_time, "other_time")):
+        for frame, name in ((rows, "time"), (other, "other_time")):
             require_final_rows(frame, operator=_KIND, field=name)
-            require_no_lag(frame, column, operator=_KIND, field=name)
         require_like_times(rows, other, time, other_time, operator=_KIND)
+        if rows.isStreaming and are_in_core(rows, other, pairs):
+            return self._in_core(rows, other, time, other_time)
+        return self._on_spark(rows, other, time, other_time)
+
+    def _in_core(self, rows: DataFrame, other: DataFrame, time: str, other_time: str) -> DataFrame:
+        before_us, after_us = self.bounds_us
+        join = IntervalJoin(
+            operator=_KIND,
+            kept_for=f"on={on_text(self.pairs)}; before={before_us}; after={after_us}; unmatched={self.unmatched}; "
+            f"time={time}; other_time={other_time}",
+            left=StreamSide(rows=rows, time=time),
+            right=StreamSide(rows=other, time=other_time),
+            pairs=self.pairs,
+            rules=IntervalRules(low_us=-before_us, high_us=after_us, keeps=keeps_of(self.unmatched)),
+            called=names_of_right(rows, other, self.pairs, suffix=self.suffix, operator=_KIND),
+        )
+        return join()
+
+    def _on_spark(self, rows: DataFrame, other: DataFrame, time: str, other_time: str) -> DataFrame:
+        """Spark's own join: for bounded rows, and for types that the core does not have."""
+        pairs = self.pairs
+        for frame, column, name in ((rows, time, "time"), (other, other_time, "other_time")):
+            require_no_lag(frame, column, operator=_KIND, field=name)
         left, right = JoinSide(rows, "left", time), JoinSide(other, "right", other_time)
         joined = left.frame.join(right.frame, self._condition(left, right), HOW[self.unmatched])
         columns = result_columns(

@@ -90,6 +90,15 @@ def _require_like_pair(rows: DataFrame, other: DataFrame, here: str, there: str,
         )
 
 
+def keeps_of(unmatched: Unmatched) -> tuple[bool, bool]:
+    """Whether the unmatched rows of the left and of the right side are emitted."""
+    return unmatched in ("left", "both"), unmatched in ("right", "both")
+
+
+def on_text(pairs: Pairs) -> str:
+    return ", ".join(f"{here}={there}" for here, there in pairs)
+
+
 def names_in_result(
     taken: Iterable[str], added: Iterable[str], *, suffix: str, operator: str
 ) -> dict[str, str]:
@@ -148,7 +157,7 @@ class JoinSide:
         is_after = EMITTED_TIME in frame.schema[time].metadata
         columns = []
         for name, called in self._called.items():
-            metadata = _without_watermark(self.metadata(name)) if is_after else self.metadata(name)
+            metadata = without_watermark(self.metadata(name)) if is_after else self.metadata(name)
             columns.append(F.col(f"`{name}`").alias(called, metadata=metadata))
         self.at = F.col(self._called[time])
         if is_after:
@@ -160,7 +169,7 @@ class JoinSide:
     def metadata(self, name: str) -> dict[str, Any]:
         """The metadata of a column in the result. Spark accepts only one column with a watermark."""
         metadata = dict(self._schema[name].metadata)
-        return metadata if name == self.time else _without_watermark(metadata)
+        return metadata if name == self.time else without_watermark(metadata)
 
     def __getitem__(self, name: str) -> Column:
         from pyspark.sql import functions as F
@@ -168,7 +177,7 @@ class JoinSide:
         return F.col(self._called[name])
 
 
-def _without_watermark(metadata: dict[str, Any]) -> dict[str, Any]:
+def without_watermark(metadata: dict[str, Any]) -> dict[str, Any]:
     return {key: each for key, each in metadata.items() if key != WATERMARK_DELAY}
 
 

@@ -8,10 +8,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from headrace.operators.emitted_times import require_final_rows, require_no_lag
+from headrace.operators.joins.interval_join import IntervalJoin, StreamSide, are_in_core
+from headrace.operators.joins.interval_step import IntervalRules
 from headrace.operators.joins.sides import (
     JoinSide,
     On,
     Pairs,
+    on_text,
     read_on,
     require_frame,
     require_like_sides,
@@ -20,12 +23,15 @@ from headrace.operators.joins.sides import (
 from headrace.operators.operator import (
     Duration,
     Operator,
+    any_null,
+    column,
     duration_us,
     event_time_column,
     interval_text,
     require_watermark,
     time_name,
 )
+from headrace.operators.windows.skipped_rows import has_no_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,13 +87,42 @@ class Absence(Operator):
         other_time = event_time_column(
             other, self.other_time or (time if self.of is None else None), operator=_KIND, field="other_time"
         )
-        for frame, column, name in ((rows, time, "time"), (other, other_time, "other_time")):
-            require_watermark(frame, column, operator=_KIND, field=name)
+        for frame, named, name in ((rows, time, "time"), (other, other_time, "other_time")):
+            require_watermark(frame, named, operator=_KIND, field=name)
             require_final_rows(frame, operator=_KIND, field=name)
-            require_no_lag(frame, column, operator=_KIND, field=name)
         require_like_times(rows, other, time, other_time, operator=_KIND)
-        known = [time, *(here for here, _ in self.pairs)]
-        left, right = JoinSide(rows.dropna(subset=known), "left", time), JoinSide(other, "right", other_time)
+        keys = [here for here, _ in self.pairs]
+        rows = rows.filter(~(any_null(keys) | has_no_time(time)))
+        expected = other.select(
+            *map(column, dict.fromkeys([*(there for _, there in self.pairs), other_time]))
+        )
+        if rows.isStreaming and are_in_core(rows, expected, self.pairs):
+            return self._in_core(rows, expected, time, other_time)
+        return self._on_spark(rows, expected, time, other_time)
+
+    def _in_core(self, rows: DataFrame, other: DataFrame, time: str, other_time: str) -> DataFrame:
+        join = IntervalJoin(
+            operator=_KIND,
+            kept_for=f"on={on_text(self.pairs)}; within={self.within_us}; next={self.of is None}; time={time}; "
+            f"other_time={other_time}",
+            left=StreamSide(rows=rows, time=time),
+            right=StreamSide(rows=other, time=other_time),
+            pairs=self.pairs,
+            rules=IntervalRules(
+                low_us=1 if self.of is None else 0,
+                high_us=self.within_us,
+                emits_pairs=False,
+                keeps=(True, False),
+            ),
+            called={},
+        )
+        return join()
+
+    def _on_spark(self, rows: DataFrame, other: DataFrame, time: str, other_time: str) -> DataFrame:
+        """Spark's own join: for bounded rows, and for types that the core does not have."""
+        for frame, named, name in ((rows, time, "time"), (other, other_time, "other_time")):
+            require_no_lag(frame, named, operator=_KIND, field=name)
+        left, right = JoinSide(rows, "left", time), JoinSide(other, "right", other_time)
         joined = left.frame.join(right.frame, self._condition(left, right), "left_outer")
         return joined.filter(right.at.isNull()).select(
             *(left[name].alias(name, metadata=left.metadata(name)) for name in left.names)

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from typing import Protocol
 
 import pyarrow as pa
+from msgspec import UNSET
 
 from headrace.errors import HeadraceError
 from headrace.operators.state.cache import RunCache
@@ -64,7 +65,12 @@ def work(
     table = _open(step, store, manifest, cache, bucket)
     advanced = advance(step, table, rows, time)
     timer_ms = _timer_ms(advanced, manifest.timer_ms, fired_ms)
-    is_same = manifest.version == step.version and _names(advanced.table) == manifest.runs
+    expired_us = advanced.table.expired_us
+    is_same = (
+        manifest.version == step.version
+        and _names(advanced.table) == manifest.runs
+        and expired_us == manifest.expired_us
+    )
     if is_same and timer_ms == manifest.timer_ms and timer_ms != fired_ms:
         return advanced
     _write(store, manifest, advanced.table, cache, bucket)
@@ -78,6 +84,7 @@ def work(
             runs=_names(advanced.table),
             timer_ms=timer_ms,
             owner=owner,
+            expired=UNSET if expired_us is None else expired_us,
         )
         store.write_manifest(after.to_json())
     elif text:
@@ -106,7 +113,7 @@ def _open(
         runs.append(run)
     if manifest.version < step.version:
         runs = [_migrated(step, run, manifest.version) for run in runs]
-    return StateTable(step.state_schema, runs)
+    return step.table_of(runs, manifest.expired_us)
 
 
 def _migrated(step: Step, run: Run, version: int) -> Run:

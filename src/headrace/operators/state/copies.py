@@ -1,7 +1,7 @@
 """Copies of the state of a query as files, so that another thread reads it without Spark.
 
     FOLDER/OWNER/BUCKET/RUN.arrow     a run: immutable, not compressed, mapped into memory by the reader
-    FOLDER/OWNER/BUCKET/BATCH.json    the names of the runs after a batch
+    FOLDER/OWNER/BUCKET/BATCH.json    the names of the runs after a batch, and until when their rows have expired
 
 A task writes them after its step, before the batch can be committed. A reader selects for each bucket the newest batch
 up to a committed one: it sees the state after that batch in all buckets, whatever the running batch has written. A task
@@ -41,19 +41,36 @@ class CopyChanged(HeadraceError):
     """A file of a copy was deleted, because newer batches were committed. Read the copy again."""
 
 
+class Content(Struct, frozen=True, kw_only=True):
+    """The rows of a bucket after a batch, as the file of the batch describes them."""
+
+    runs: tuple[str, ...]
+    """The names of the runs, oldest first."""
+    expired_us: int | None = None
+    """The watermark until which their rows have expired; None if rows are deleted instead."""
+
+
 class CopiedBucket(Struct, frozen=True, kw_only=True):
     """A bucket of an operator after a batch. Its runs are open: newer batches do not change it."""
 
     number: int
-    names: tuple[str, ...]
+    content: Content
     runs: tuple[Run, ...]
 
     def rows(self) -> pa.Table | None:
         """The rows in the columns of the step; None if there are none."""
-        return rows_of_runs(self.runs, self.number)
+        return rows_of_runs(self.runs, self.number, expired_us=self.content.expired_us)
 
 
-def keep_copy(folder: Path, *, owner: str, bucket: int, batch_id: int, runs: Sequence[Run]) -> None:
+def keep_copy(
+    folder: Path,
+    *,
+    owner: str,
+    bucket: int,
+    batch_id: int,
+    runs: Sequence[Run],
+    expired_us: int | None = None,
+) -> None:
     """Write the runs of a bucket after a batch, and delete what no committed batch needs any more."""
     own = folder / owner / str(bucket)
     own.mkdir(parents=True, exist_ok=True)
@@ -61,9 +78,9 @@ def keep_copy(folder: Path, *, owner: str, bucket: int, batch_id: int, runs: Seq
     for run in runs:
         if run.name + _RUN not in there:
             _write(own / (run.name + _RUN), lambda stream, run=run: _write_rows(stream, run.rows))
-    names = [run.name for run in runs]
-    _write(own / f"{batch_id}{_BATCH}", lambda stream: stream.write(msgspec.json.encode(names)))
-    _delete_old(own, batch_id, set(names))
+    content = Content(runs=tuple(run.name for run in runs), expired_us=expired_us)
+    _write(own / f"{batch_id}{_BATCH}", lambda stream: stream.write(msgspec.json.encode(content)))
+    _delete_old(own, batch_id, set(content.runs))
 
 
 def _delete_old(own: Path, batch_id: int, names: set[str]) -> None:
@@ -71,9 +88,9 @@ def _delete_old(own: Path, batch_id: int, names: set[str]) -> None:
     earlier = sorted(number for number in _batches(own) if number < batch_id)
     if len(earlier) < 2:
         return
-    kept = names.union(_names(own, earlier[-1]))
+    kept = names.union(_content(own, earlier[-1]).runs)
     for number in earlier[:-1]:
-        for name in set(_names(own, number)) - kept:
+        for name in set(_content(own, number).runs) - kept:
             (own / (name + _RUN)).unlink(missing_ok=True)
         (own / f"{number}{_BATCH}").unlink(missing_ok=True)
 
@@ -88,12 +105,12 @@ def open_copies(folder: Path, owner: str, batch_id: int) -> list[CopiedBucket]:
         if not batches:
             continue  # its first rows are in a batch that is not committed
         try:
-            names = _names(own, max(batches))
-            runs = tuple(_opened(own, name) for name in names)
+            content = _content(own, max(batches))
+            runs = tuple(_opened(own, name) for name in content.runs)
         except FileNotFoundError as error:
             raise CopyChanged(f"bucket {number} of `{owner}` has changed", hint="read it again") from error
         if runs:
-            found.append(CopiedBucket(number=number, names=tuple(names), runs=runs))
+            found.append(CopiedBucket(number=number, content=content, runs=runs))
     return found
 
 
@@ -116,7 +133,14 @@ def _seeder(folder: str, batch_id: int) -> Callable[[pa.Table], pa.Table]:
         content = {row["name"]: row["content"] for row in rows}
         runs = [Run.decode(content[name], name=name) for name in manifest.runs]
         bucket = rows[0][BUCKET_COLUMN]
-        keep_copy(Path(folder), owner=manifest.owner, bucket=bucket, batch_id=batch_id, runs=runs)
+        keep_copy(
+            Path(folder),
+            owner=manifest.owner,
+            bucket=bucket,
+            batch_id=batch_id,
+            runs=runs,
+            expired_us=manifest.expired_us,
+        )
         return pa.table({"bucket": pa.array([bucket], pa.int32())})
 
     return seed
@@ -143,8 +167,8 @@ def _batches(own: Path) -> list[int]:
     return [int(each.removesuffix(_BATCH)) for each in _listed(own) if each.endswith(_BATCH)]
 
 
-def _names(own: Path, batch_id: int) -> list[str]:
-    return msgspec.json.decode((own / f"{batch_id}{_BATCH}").read_bytes(), type=list[str])
+def _content(own: Path, batch_id: int) -> Content:
+    return msgspec.json.decode((own / f"{batch_id}{_BATCH}").read_bytes(), type=Content)
 
 
 def _listed(folder: Path) -> list[str]:

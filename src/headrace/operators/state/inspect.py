@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
+from headrace.operators.state.expiring import table_of
 from headrace.operators.state.manifest import Manifest
 from headrace.operators.state.packing import CLOCK_BUCKET
 from headrace.operators.state.run import COLUMN, ID, LABEL, TOMBSTONE, Run, decode_table, encode_table
-from headrace.operators.state.table import StateTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -205,15 +205,16 @@ def _bucket(manifest: Manifest, runs: Mapping[str, bytes], bucket: int) -> pa.Ta
             f"run {missing[0]} of bucket {bucket} is missing",
             hint="a batch was committed while the state was read: read it again",
         )
-    return rows_of_runs([Run.decode(runs[name], name=name) for name in manifest.runs], bucket)
+    decoded = [Run.decode(runs[name], name=name) for name in manifest.runs]
+    return rows_of_runs(decoded, bucket, expired_us=manifest.expired_us)
 
 
-def rows_of_runs(runs: Sequence[Run], bucket: int) -> pa.Table | None:
+def rows_of_runs(runs: Sequence[Run], bucket: int, *, expired_us: int | None) -> pa.Table | None:
     """The rows of a bucket in the columns of its step; None if it has no run."""
     if not runs:
         return None
     schema = runs[-1].rows.drop_columns([TOMBSTONE]).schema
-    rows = StateTable(schema, runs).all_rows().drop_columns([ID])
+    rows = table_of(schema, runs, expired_us).all_rows().drop_columns([ID])
     numbers = pa.repeat(pa.scalar(bucket, pa.int32()), rows.num_rows)
     return rows.add_column(0, BUCKET_COLUMN, numbers)
 

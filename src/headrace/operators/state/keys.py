@@ -62,13 +62,21 @@ def input_columns(
     return columns, kinds
 
 
+def is_in_core(kind: DataType) -> bool:
+    """Whether the core has values of this type: it does not have all types of Spark."""
+    if _has_part(kind, _NOT_IN_CORE):
+        return False
+    try:
+        arrow_type(kind)
+    except PySparkTypeError:
+        return False
+    return True
+
+
 def _value_type(kind: DataType, text: str, *, operator: str) -> pa.DataType:
-    """The type of aggregated values in the core, which does not have all types of Spark."""
-    if not _has_part(kind, _NOT_IN_CORE):
-        try:
-            return arrow_type(kind)
-        except PySparkTypeError:
-            pass
+    """The type of aggregated values in the core."""
+    if is_in_core(kind):
+        return arrow_type(kind)
     raise BadOperator(
         operator,
         "aggregate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from headrace.errors import HeadraceError
 
@@ -24,6 +24,12 @@ class Manifest(Struct, frozen=True, kw_only=True):
     timer_ms: int | None = field(default=None, name="timer")
     owner: str = ""
     """The operator that wrote the state: its name and a hash; empty if unknown."""
+    expired: int | UnsetType = UNSET
+    """The watermark in microseconds until which rows have expired, if the state is an `ExpiringTable`."""
+
+    @property
+    def expired_us(self) -> int | None:
+        return None if isinstance(self.expired, UnsetType) else self.expired
 
     def to_json(self) -> str:
         return msgspec.json.encode(self).decode()

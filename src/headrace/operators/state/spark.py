@@ -267,7 +267,7 @@ def _bounded(step: Step) -> Callable[[pa.Table], pa.Table]:
     def stepped(packed: pa.Table) -> pa.Table:
         rows = decode_rows(packed.column(PAYLOAD).to_pylist(), step.input_schema)
         during = StepTime(late_us=BEGINNING_US, watermark_us=BEGINNING_US, now_us=0)
-        table = StateTable(step.state_schema)
+        table = step.table_of()
         first = advance(step, table, rows, during)
         nothing = step.input_schema.empty_table()
         last = advance(
@@ -356,7 +356,14 @@ class BucketProcessor(StatefulProcessor):
         folder = context.getLocalProperty(STATE_COPIES_FOLDER) if context else None
         batch = context.getLocalProperty(BATCH_PROPERTY) if context else None
         if folder and batch:
-            keep_copy(Path(folder), owner=self._owner, bucket=bucket, batch_id=int(batch), runs=table.runs)
+            keep_copy(
+                Path(folder),
+                owner=self._owner,
+                bucket=bucket,
+                batch_id=int(batch),
+                runs=table.runs,
+                expired_us=table.expired_us,
+            )
 
 
 def watermark_us(spark_ms: int, lag_ms: int) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from headrace.operators.state.expiring import NOTHING_EXPIRED_US, ExpiringTable, table_of
 from headrace.operators.state.ids import Hashes, Ids
-from headrace.operators.state.run import NEVER
+from headrace.operators.state.run import NEVER, Run
 from headrace.operators.state.table import StateTable
 
 BEGINNING_US = np.iinfo(np.int64).min
@@ -70,6 +72,15 @@ class Step(abc.ABC):
     no watermark."""
     wake_column: str | None = None
     """The column with the processing-time timer of a row."""
+    expires = False
+    """Whether rows of the state are only added, and expire when the watermark reaches their `due_us`: the state is an
+    `ExpiringTable`."""
+
+    def table_of(self, runs: Sequence[Run] = (), expired_us: int | None = None) -> StateTable:
+        """The state with these runs, whose rows have expired until a watermark."""
+        if self.expires and expired_us is None:
+            expired_us = NOTHING_EXPIRED_US
+        return table_of(self.state_schema, runs, expired_us)
 
     @abc.abstractmethod
     def __call__(self, table: StateTable, rows: pa.Table, time: StepTime) -> StepResult: ...
@@ -101,6 +112,8 @@ class Advanced(Struct, frozen=True, kw_only=True):
 def advance(step: Step, table: StateTable, rows: pa.Table, time: StepTime) -> Advanced:
     result = step(table, rows, time)
     after = table.with_changes(result.rows, result.deleted)
+    if isinstance(after, ExpiringTable):
+        after = after.expired(time.watermark_us)
     return Advanced(
         table=after,
         result=result,

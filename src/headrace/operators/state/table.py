@@ -42,6 +42,9 @@ def state_schema(columns: Sequence[pa.Field]) -> pa.Schema:
 class StateTable:
     """An immutable list of runs, oldest first."""
 
+    expired_us: int | None = None
+    """The watermark until which rows have expired; None if rows are deleted instead."""
+
     def __init__(self, schema: pa.Schema, runs: Sequence[Run] = ()) -> None:
         self.schema = schema
         self.runs = tuple(runs)

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from headrace.operators.state.copies import (
     READ_TRIES,
+    Content,
     CopiedBucket,
     CopyChanged,
     open_copies,
@@ -65,7 +66,7 @@ class StatePartitions:
         self._checkpoint = checkpoint
         self._folder: Path = checkpoint.folder / FOLDER
         self._marks = tuple(marks)
-        self._merged: dict[tuple[str, int], tuple[tuple[str, ...], pa.Table]] = {}
+        self._merged: dict[tuple[str, int], tuple[Content, pa.Table]] = {}
         self._merged_bytes = 0
         self._own: dict[str, tuple[int, dict[int, pa.Table]]] = {}
         self._own_operators: list[StateOperator] | None = None
@@ -135,17 +136,17 @@ class StatePartitions:
     def _merger(self, owner: str, bucket: CopiedBucket) -> Callable[[], pa.Table]:
         def rows() -> pa.Table:
             place = owner, bucket.number
-            names, merged = self._merged.get(place, ((), None))
-            if names == bucket.names:
-                return merged
+            merged = self._merged.get(place)
+            if merged is not None and merged[0] == bucket.content:
+                return merged[1]
             if merged is not None:
-                self._merged_bytes -= merged.nbytes
+                self._merged_bytes -= merged[1].nbytes
                 del self._merged[place]
             found = bucket.rows()
             assert found is not None
             named = with_names(found)
             if self._merged_bytes + named.nbytes <= CACHED_BYTES_MAX:
-                self._merged[place] = bucket.names, named
+                self._merged[place] = bucket.content, named
                 self._merged_bytes += named.nbytes
             return named
 

@@ -22,7 +22,7 @@ from headrace.pipeline.errors import BadJob
 from headrace.pipeline.source import heartbeats
 from headrace.pipeline.source.files_spec import FILES_OPTION, FilesSpec
 from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
-from headrace.plan_names import MERGE_ALIAS, OPERATOR_ALIAS, WATERMARK_DELAY, OperatorMark
+from headrace.plan_names import EMITTED_TIME, MERGE_ALIAS, OPERATOR_ALIAS, WATERMARK_DELAY, OperatorMark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -153,6 +153,12 @@ class SourceStep(Struct, frozen=True, kw_only=True):
     """the addresses of the files of a bounded source"""
 
 
+class LaggingStep(Struct, frozen=True, kw_only=True):
+    detail: str
+    lag_us: int
+    """how long after the watermark the operator before emits rows"""
+
+
 class Plan(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     sources: tuple[SourceStep, ...]
@@ -162,6 +168,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     marks: tuple[OperatorMark, ...] = ()
     watermark_policies: tuple[str, ...] = ()
     """the watermark policies of merged sources, in Spark's words"""
+    lagging: tuple[LaggingStep, ...] = ()
+    """Spark's own stateful steps that would drop rows as late which an operator emits after the watermark"""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -205,6 +213,11 @@ def read(rows: DataFrame) -> Plan:
             dict.fromkeys(
                 alias.removeprefix(MERGE_ALIAS) for alias in aliases if alias.startswith(MERGE_ALIAS)
             )
+        ),
+        lagging=tuple(
+            LaggingStep(detail=_plain(node.simpleString(_FIELDS_MAX)), lag_us=lag_us)
+            for node, name in named
+            if (lag_us := _lag_us(node, name)) > 0
         ),
     )
 
@@ -488,6 +501,27 @@ def _groups_by_event_time(aggregate: Any) -> bool:
         for part in _walk(key)
         if part.getClass().getSimpleName() in {"AttributeReference", "Alias"}
     )
+
+
+def _lag_us(node: Any, name: str) -> int:
+    """How long after the watermark rows arrive at a step of Spark's that drops late rows."""
+    if not node.isStreaming() or not (name in _STATEFUL or (name == "Join" and _is_stream_join(node))):
+        return 0
+    if name == "Aggregate":
+        parts = (part for key in _elements(node.groupingExpressions()) for part in _walk(key))
+        watched = [part for part in parts if _is_reference(part)]
+    elif name == "Deduplicate":
+        watched = list(_elements(node.keys()))
+    else:
+        watched = [each for child in _elements(node.children()) for each in _elements(child.output())]
+    lags = (_emitted_lag_us(each.metadata()) for each in watched)
+    return max(lags, default=0)
+
+
+def _emitted_lag_us(metadata: Any) -> int:
+    if not metadata.contains(WATERMARK_DELAY) or not metadata.contains(EMITTED_TIME):
+        return 0
+    return int(metadata.getMetadata(EMITTED_TIME).getLong("lag_us"))
 
 
 def _is_stream_join(node: Any) -> bool:
