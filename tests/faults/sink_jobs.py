@@ -127,6 +127,10 @@ def sink_jobs(places: Places) -> dict[str, SinkJob]:
             sink=Table("orders", at=places.postgres),
             read=lambda: postgres_rows(places.postgres, 'SELECT "user", n FROM orders'),
         ),
+        "table-postgres-by-tasks": SinkJob(
+            sink=Table("staged", at=places.postgres, driver_rows_max=0),
+            read=lambda: postgres_rows(places.postgres, 'SELECT "user", n FROM staged'),
+        ),
         "redis": SinkJob(
             sink=Redis(topic, key="n", at=places.redis), read=lambda: redis_rows(places.redis, topic)
         ),
