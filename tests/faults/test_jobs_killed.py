@@ -54,6 +54,7 @@ SINKS = (
     "table-postgres",
     "table-postgres-by-tasks",
     "redis",
+    "redis-by-tasks",
     "search",
     "delta",
     "each",
@@ -159,12 +160,12 @@ def test_driver_killed_between_every_two_steps_of_a_batch_changes_nothing(
 
 
 @pytest.mark.timeout(600)
-def test_driver_killed_between_the_staging_of_a_batch_and_its_merge_leaves_nothing(
+def test_driver_killed_after_tasks_have_written_and_before_it_commits_changes_nothing(
     places: Places, orders: Orders
 ) -> None:
-    names = ["table-postgres-by-tasks"]
+    names = ["table-postgres-by-tasks", "redis-by-tasks"]
     orders.send(ROWS_PER_BATCH * BATCHES)
-    with driver(places, names, **{KILL_VARIABLE: "after-stage:2:1"}) as process:
+    with driver(places, names, **{KILL_VARIABLE: f"after-stage:2:{len(names)}"}) as process:
         assert process.wait(RUN_S_MAX) == -signal.SIGKILL, "it was not killed"
     stages = "SELECT relname FROM pg_class WHERE relname LIKE 'headrace_stage_%'"
     assert len(postgres_rows(places.postgres, stages)) == 1

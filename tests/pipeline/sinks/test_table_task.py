@@ -19,7 +19,7 @@ from headrace.pipeline.sinks.table_postgres import PostgresStore
 from headrace.pipeline.sinks.table_schema import columns_of
 from headrace.pipeline.sinks.table_stage import REASON_IN_ROWS, StageLayout, unpacked
 from headrace.pipeline.sinks.table_store import TableShape
-from headrace.pipeline.sinks.table_task import StagedPart, StagePlan, chunks_of, raise_errors, stage_rows
+from headrace.pipeline.sinks.table_task import StagedPart, StagePlan, stage_rows
 from headrace.plan_names import FAILED_ROW
 from headrace.testing.postgres import PostgresServer
 from tests.pipeline.sinks.databases import schema_of
@@ -57,13 +57,6 @@ def staging(postgres: PostgresServer) -> Staging:
 def batches(*rows: tuple[Any, ...]) -> Iterator[pa.RecordBatch]:
     for id, n in rows:
         yield pa.RecordBatch.from_pydict({"id": pa.array([id], pa.string()), "n": pa.array([n], pa.int64())})
-
-
-def test_chunks_have_about_their_size_and_no_empty_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_task, "CHUNK_BYTES", 16)
-    numbers = [pa.record_batch({"n": [n]}) for n in range(5)]
-    found = list(chunks_of([numbers[0].slice(0, 0), *numbers]))
-    assert [chunk["n"].to_pylist() for chunk in found] == [[0, 1], [2, 3], [4]]
 
 
 def test_last_row_of_a_key_is_staged_once(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,15 +122,3 @@ def test_unavailable_server_is_an_error_without_the_password(staging: Staging) -
     with pytest.raises(SinkUnavailable) as failed:
         stage_rows(plan, batches(("a", 1)), attempt=7)
     assert "hidden" not in str(failed.value)
-
-
-def test_permanent_error_of_a_task_is_raised_before_others() -> None:
-    raise_errors([StagedPart(attempt=1)])
-    parts = [
-        StagedPart(attempt=1, error="no response", hint="wait"),
-        StagedPart(attempt=2, error="no right", hint="grant it", is_permanent=True),
-    ]
-    with pytest.raises(SinkUnavailable, match="no response"):
-        raise_errors(parts[:1])
-    with pytest.raises(BadSink, match="no right"):
-        raise_errors(parts)

@@ -75,12 +75,18 @@ class SinkWriter(abc.ABC):
 
     def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
         """As `apply`, for the rows of a DataFrame. Overridden where tasks can write side by side."""
-        table = batch.toArrow()
-        if FAILED_ROW in table.column_names:
-            table, failed = without_failed(table)
+        return self.apply_collected(batch.toArrow().to_batches(), fence, reject)
+
+    def apply_collected(self, rows: Sequence[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
+        """As `write`, for rows that are on the driver already."""
+        if rows and FAILED_ROW in rows[0].schema.names:
+            import pyarrow
+
+            table, failed = without_failed(pyarrow.Table.from_batches(rows))
             if failed:
                 reject(failed)
-        return self.apply(table.to_batches(), fence, reject)
+            rows = table.to_batches()
+        return self.apply(rows, fence, reject)
 
     @abc.abstractmethod
     def clear(self) -> None:

@@ -26,7 +26,7 @@ from headrace.pipeline.sinks.table_store import TableShape
 
 RANK, ATTEMPT, ORDER, REASON, WHOLE = "rank", "attempt", "ordering", "reason", "whole"
 
-RANK_IN_ROWS, REASON_IN_ROWS = "__headrace_rank", "__headrace_reason"
+REASON_IN_ROWS = "__headrace_reason"
 
 TASK_ROWS_BITS = 40
 """A rank is the number of the task, and the number of the row there in so many bits: as the rows would be collected."""

@@ -18,31 +18,24 @@ import pyarrow.compute as pc
 from headrace.pipeline import points
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.changes import last_positions
-from headrace.pipeline.sinks.driver_rows import collect, collect_few, input_rows
-from headrace.pipeline.sinks.sink import Reject, RejectedRow, failed_rows, without_failed
+from headrace.pipeline.sinks.chunks import RANK_IN_ROWS, by_key
+from headrace.pipeline.sinks.driver_rows import collect, collect_few
+from headrace.pipeline.sinks.sink import Reject, RejectedRow, failed_rows
 from headrace.pipeline.sinks.table_postgres import PostgresStore
-from headrace.pipeline.sinks.table_stage import RANK_IN_ROWS, REASON_IN_ROWS, StageLayout, unpacked
+from headrace.pipeline.sinks.table_stage import REASON_IN_ROWS, StageLayout, unpacked
 from headrace.pipeline.sinks.table_store import TableShape
 from headrace.pipeline.sinks.table_task import (
     RESPONSE_COLUMNS,
     StagedPart,
     StagePlan,
-    raise_errors,
     stage_part,
     stage_rows,
 )
 from headrace.pipeline.sinks.table_writer import TableWriter
-from headrace.plan_names import FAILED_ROW
+from headrace.pipeline.sinks.task_response import raise_task_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-TASK_ROWS = 250_000
-"""Of a task that has all rows of its keys: their last rows fit into its memory, unless they are long."""
-
-TASKS_PER_CORE = 4
-"""If the number of rows is unknown."""
 
 
 class StagingTableWriter(TableWriter):
@@ -65,12 +58,11 @@ class StagingTableWriter(TableWriter):
     def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
         rows = collect_few(batch, fence, self._driver_rows_max)
         if rows is not None:
-            return self._apply_few(rows, fence, reject)
+            return self.apply_collected(rows, fence, reject)
 
         def stage(plan: StagePlan) -> list[StagedPart]:
-            responses = self._by_key(batch, fence).mapInArrow(
-                functools.partial(stage_part, plan), RESPONSE_COLUMNS
-            )
+            parts = by_key(batch, self._shape.key, fence) if self._has_rows_replaced else batch
+            responses = parts.mapInArrow(functools.partial(stage_part, plan), RESPONSE_COLUMNS)
             return [StagedPart(**line) for found in collect(responses) for line in found.to_pylist()]
 
         return self._write_staged(fence, reject, stage)
@@ -95,25 +87,10 @@ class StagingTableWriter(TableWriter):
         super().clear()
         self._postgres.drop_stages()
 
-    def _by_key(self, batch: DataFrame, fence: Fence) -> DataFrame:
-        """If rows replace others, all rows of a key in one task, with their ranks in the batch."""
-        if not self._shape.replaces_rows or self._shape.merge:
-            return batch
-        from pyspark.sql import functions as F
-
-        cores = batch.sparkSession.sparkContext.defaultParallelism
-        rows = input_rows(fence)
-        tasks = cores * TASKS_PER_CORE if rows == float("inf") else max(cores, int(rows // TASK_ROWS))
-        keys = [F.col(f"`{name.replace('`', '``')}`") for name in self._shape.key]
-        return batch.withColumn(RANK_IN_ROWS, F.monotonically_increasing_id()).repartition(tasks, *keys)
-
-    def _apply_few(self, rows: Sequence[pa.RecordBatch], fence: Fence, reject: Reject) -> int:
-        if rows and FAILED_ROW in rows[0].schema.names:
-            table, failed = without_failed(pa.Table.from_batches(rows))
-            if failed:
-                reject(failed)
-            rows = table.to_batches()
-        return super().apply(rows, fence, reject)
+    @property
+    def _has_rows_replaced(self) -> bool:
+        """Whether only the last row of a key counts."""
+        return self._shape.replaces_rows and not self._shape.merge
 
     def _write_staged(
         self, fence: Fence, reject: Reject, stage_all: Callable[[StagePlan], list[StagedPart]]
@@ -124,7 +101,7 @@ class StagingTableWriter(TableWriter):
         stage = self._postgres.create_stage(self._layout, fence)
         try:
             parts = stage_all(StagePlan(address=self._postgres.address, stage=stage, layout=self._layout))
-            raise_errors(parts)
+            raise_task_error((part.error, part.hint, part.is_permanent) for part in parts)
             points.reached("after-stage", job=fence.job)
             return self._merge(stage, parts, fence, reject)
         finally:
@@ -155,7 +132,7 @@ class StagingTableWriter(TableWriter):
         has_key = functools.reduce(pc.and_, [pc.is_valid(rows[name]) for name in self._shape.key] or [True])
         yield from _rejected_rows(rows.filter(pc.invert(has_key)))
         keyed = rows.filter(has_key)
-        if self._shape.replaces_rows and not self._shape.merge:
+        if self._has_rows_replaced:
             positions = np.concatenate(last_positions(keyed, self._shape.key, self._order_by))
             keyed = keyed.take(pa.array(np.sort(positions)))
         yield from _rejected_rows(keyed)

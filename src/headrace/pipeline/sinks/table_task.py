@@ -18,20 +18,21 @@ from msgspec import Struct
 from pyspark import TaskContext
 
 from headrace.errors import HeadraceError
-from headrace.pipeline.errors import BadSink, SinkUnavailable
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.sinks.changes import RETRACTIONS, last_positions
+from headrace.pipeline.sinks.chunks import RANK_IN_ROWS, chunks_of
 from headrace.pipeline.sinks.json_text import json_as_text
 from headrace.pipeline.sinks.postgres_client import connect, postgres_errors, rejected_by_halves
 from headrace.pipeline.sinks.sink import split_failed
 from headrace.pipeline.sinks.table_copy import copy_rows, with_nul
 from headrace.pipeline.sinks.table_stage import (
-    RANK_IN_ROWS,
     REASON_IN_ROWS,
     TASK_ROWS_BITS,
     StageLayout,
     packed,
 )
 from headrace.pipeline.sinks.table_store import RowRejection
+from headrace.pipeline.sinks.task_response import REJECTED_BYTES_MAX, too_many_rejected
 from headrace.plan_names import FAILED_ROW
 
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -39,9 +40,6 @@ CHUNK_BYTES = 16 * 1024 * 1024
 
 KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Of the last rows of their keys, before a task stages them. The more, the fewer rows of one key are staged."""
-
-REJECTED_BYTES_MAX = 64 * 1024 * 1024
-"""Rows without a usable key travel to the driver. More of them in a task are wrong rows altogether."""
 
 SESSION = "SET LOCAL synchronous_commit = off"
 """The stage is lost in a crash anyway, and the merge waits for the disk."""
@@ -123,33 +121,9 @@ def stage_rows(
     """Stage the rows of one task, or of a driver that has them in chunks."""
     with contextlib.ExitStack() as stack:
         stager = _Stager(plan, StagedPart(attempt=attempt), stack, first_rank=task << TASK_ROWS_BITS)
-        for chunk in chunks_of(batches):
+        for chunk in chunks_of(batches, CHUNK_BYTES):
             stager.add(chunk)
         return stager.finish()
-
-
-def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows, in tables of about `CHUNK_BYTES`."""
-    kept: list[pa.RecordBatch] = []
-    kept_bytes = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        kept.append(batch)
-        kept_bytes += batch.nbytes
-        if kept_bytes >= CHUNK_BYTES:
-            yield pa.Table.from_batches(kept).combine_chunks()
-            kept, kept_bytes = [], 0
-    if kept:
-        yield pa.Table.from_batches(kept).combine_chunks()
-
-
-def raise_errors(parts: Iterable[StagedPart]) -> None:
-    """Raise the first error of a task; a permanent one before others."""
-    for part in sorted(parts, key=lambda each: not each.is_permanent):
-        if part.error is not None:
-            kind = BadSink if part.is_permanent else SinkUnavailable
-            raise kind(part.error, hint=part.hint or "")
 
 
 class _Stager:
@@ -281,11 +255,7 @@ class _Stager:
         self._without_key.append(rows)
         self._without_key_bytes += rows.nbytes
         if self._without_key_bytes > REJECTED_BYTES_MAX:
-            raise BadSink(
-                f"table {self._layout.shape.name} rejects more than {REJECTED_BYTES_MAX:,} bytes of rows without a "
-                f"usable key in one task, the last ones because {reason}",
-                hint="check the key of the sink",
-            )
+            raise too_many_rejected(f"table {self._layout.shape.name}", reason)
 
 
 def _others(positions: Iterable[int], count: int) -> pa.Array:
