@@ -15,9 +15,18 @@ from tests.contract.sink_contract import Lab, Row, SinkCase, as_python, row, sin
 
 @sink_case("redis")
 def hashes(lab: Lab) -> SinkCase:
+    return _case(lab, Redis(lab.name, key="id").driver_rows_max)
+
+
+@sink_case("redis-by-tasks")
+def hashes_by_tasks(lab: Lab) -> SinkCase:
+    return _case(lab, 0)
+
+
+def _case(lab: Lab, driver_rows_max: int) -> SinkCase:
     server: RedisServer = lab.fixture("redis_server")
     return SinkCase(
-        sink=lambda: Redis(lab.name, key="id", at=server.address),
+        sink=lambda: Redis(lab.name, key="id", at=server.address, driver_rows_max=driver_rows_max),
         read=partial(rows_in_redis, server.address, lab.name),
         rejected=row(None),  # type: ignore[arg-type]
         is_atomic=False,

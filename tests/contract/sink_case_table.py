@@ -53,6 +53,27 @@ def postgres_append(lab: Lab) -> SinkCase:
     )
 
 
+@sink_case("table-postgres-by-tasks")
+def postgres_by_tasks(lab: Lab) -> SinkCase:
+    address = lab.fixture("postgres").create_database(lab.name)
+    return SinkCase(
+        sink=lambda: Table(TABLE, key="id", at=address, driver_rows_max=0),
+        read=partial(rows_in_postgres, address),
+        rejected=row("nul", 1, "a\0b"),
+    )
+
+
+@sink_case("table-postgres-append-by-tasks")
+def postgres_append_by_tasks(lab: Lab) -> SinkCase:
+    address = lab.fixture("postgres").create_database(lab.name)
+    return SinkCase(
+        sink=lambda: Table(TABLE, at=address, driver_rows_max=0),
+        read=partial(rows_in_postgres, address),
+        rejected=row("nul", 1, "a\0b"),
+        is_keyed=False,
+    )
+
+
 def rows_in_sqlite(path: Path, schema: StructType) -> list[Row]:
     with closing(sqlite3.connect(path)) as connection:
         connection.row_factory = sqlite3.Row

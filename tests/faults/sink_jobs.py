@@ -127,8 +127,16 @@ def sink_jobs(places: Places) -> dict[str, SinkJob]:
             sink=Table("orders", at=places.postgres),
             read=lambda: postgres_rows(places.postgres, 'SELECT "user", n FROM orders'),
         ),
+        "table-postgres-by-tasks": SinkJob(
+            sink=Table("staged", at=places.postgres, driver_rows_max=0),
+            read=lambda: postgres_rows(places.postgres, 'SELECT "user", n FROM staged'),
+        ),
         "redis": SinkJob(
             sink=Redis(topic, key="n", at=places.redis), read=lambda: redis_rows(places.redis, topic)
+        ),
+        "redis-by-tasks": SinkJob(
+            sink=Redis(f"{topic}-by-tasks", key="n", at=places.redis, driver_rows_max=0),
+            read=lambda: redis_rows(places.redis, f"{topic}-by-tasks"),
         ),
         "search": SinkJob(sink=index, read=lambda: index_rows(index)),
         "delta": SinkJob(sink=delta, read=lambda: delta_rows(delta)),

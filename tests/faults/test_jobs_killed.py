@@ -22,7 +22,7 @@ from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer
 from headrace.testing.requirements import require_java
 from tests.compatibility.topic_contents import write
-from tests.faults.sink_jobs import STARTED, Places, sink_jobs
+from tests.faults.sink_jobs import STARTED, Places, postgres_rows, sink_jobs
 
 ROWS_PER_BATCH = 50
 BATCHES = 6
@@ -52,7 +52,9 @@ SINKS = (
     "table-sqlite",
     "table-sqlite-upsert",
     "table-postgres",
+    "table-postgres-by-tasks",
     "redis",
+    "redis-by-tasks",
     "search",
     "delta",
     "each",
@@ -155,6 +157,21 @@ def test_driver_killed_between_every_two_steps_of_a_batch_changes_nothing(
     places: Places, orders: Orders
 ) -> None:
     kill_at_every_step(places, orders, SOME)
+
+
+@pytest.mark.timeout(600)
+def test_driver_killed_after_tasks_have_written_and_before_it_commits_changes_nothing(
+    places: Places, orders: Orders
+) -> None:
+    names = ["table-postgres-by-tasks", "redis-by-tasks"]
+    orders.send(ROWS_PER_BATCH * BATCHES)
+    with driver(places, names, **{KILL_VARIABLE: f"after-stage:2:{len(names)}"}) as process:
+        assert process.wait(RUN_S_MAX) == -signal.SIGKILL, "it was not killed"
+    stages = "SELECT relname FROM pg_class WHERE relname LIKE 'headrace_stage_%'"
+    assert len(postgres_rows(places.postgres, stages)) == 1
+    run_to_the_end(places, names)
+    orders.check(names)
+    assert postgres_rows(places.postgres, stages) == []
 
 
 @pytest.mark.slow

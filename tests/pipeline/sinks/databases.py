@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from headrace.pipeline.sinks.table import Table
 
 class Database(ABC):
     at: str
+    options: Mapping[str, Any] = {}
+    """Of every sink in it."""
 
     @abstractmethod
     def query(self, statement: str) -> list[tuple[Any, ...]]: ...
@@ -48,8 +50,9 @@ class Sqlite(Database):
 
 
 class Postgres(Database):
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, **options: Any) -> None:
         self.at = address
+        self.options = options
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.at) as connection:
@@ -82,9 +85,12 @@ def _type(kind: str) -> DataType:
 class Batches:
     """Batches, one after the other, into one table."""
 
-    def __init__(self, sink: Table, schema: StructType, *, job: str = "job") -> None:
+    def __init__(
+        self, sink: Table, schema: StructType, *, job: str = "job", rows_per_chunk: int | None = None
+    ) -> None:
         self.schema = schema
         self.job = job
+        self._rows_per_chunk = rows_per_chunk
         self.writer: SinkWriter = sink.open(job, schema)
         self.rejected: list[RejectedRow] = []
         done = self.writer.applied()
@@ -99,7 +105,7 @@ class Batches:
         table = pa.Table.from_pylist(
             [dict(zip(names, row, strict=True)) for row in rows], to_arrow_schema(self.schema, timezone="UTC")
         )
-        return self.writer.apply(table.to_batches(), self.fence(), self.rejected.extend)
+        return self.writer.apply(table.to_batches(self._rows_per_chunk), self.fence(), self.rejected.extend)
 
     def fence(self) -> Fence:
         return Fence(job=self.job, checkpoint="c", batch_id=self.batch_id)

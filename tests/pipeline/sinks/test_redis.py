@@ -15,8 +15,7 @@ from pyspark.sql.types import StructType
 
 from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
-from headrace.pipeline.sinks import Redis
-from headrace.pipeline.sinks import redis as redis_module
+from headrace.pipeline.sinks import Redis, redis_client
 from headrace.pipeline.sinks.sink import RejectedRow, SinkWriter
 from headrace.testing.redis_server import RedisServer
 from headrace.testing.requirements import require_redis
@@ -203,7 +202,7 @@ def test_unavailable_redis_is_named(own_server: RedisServer) -> None:
 def test_large_batch_is_written_in_several_transactions(
     redis_server: RedisServer, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_module, "COMMANDS_PER_TRANSACTION_MAX", 7)
+    monkeypatch.setattr(redis_client, "COMMANDS_PER_TRANSACTION_MAX", 7)
     writer = opened(Redis("users", key="id", at=redis_server.address), ["id"])
     rows = batches(*({"id": str(each)} for each in range(50)))
     assert writer.apply(rows, fence(0), reject_none) == 50

@@ -21,11 +21,12 @@ SCHEMA = schema_of(id="string", n="long")
 Open = Callable[..., Batches]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "postgres-staged"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     if request.param == "sqlite":
         return Sqlite(tmp_path / "views.db")
-    return Postgres(request.getfixturevalue("postgres").create_database(f"d{uuid.uuid4().hex[:12]}"))
+    address = request.getfixturevalue("postgres").create_database(f"d{uuid.uuid4().hex[:12]}")
+    return Postgres(address, driver_rows_max=0) if request.param == "postgres-staged" else Postgres(address)
 
 
 @pytest.fixture
@@ -34,7 +35,9 @@ def open_table(database: Database) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def open_table(schema: StructType = SCHEMA, **options: Any) -> Batches:
-            return stack.enter_context(closing(Batches(Table("t", at=database.at, **options), schema)))
+            return stack.enter_context(
+                closing(Batches(Table("t", at=database.at, **database.options, **options), schema))
+            )
 
         yield open_table
 
@@ -94,7 +97,7 @@ def test_only_declared_columns_are_stored(open_table: Open, database: Database) 
 
 
 def test_names_may_need_quotes(database: Database) -> None:
-    sink = Table('order "by" select', key="from to", at=database.at)
+    sink = Table('order "by" select', key="from to", at=database.at, **database.options)
     with closing(Batches(sink, schema_of(**{"from to": "string", "näme; --": "long"}))) as table:
         table.write(("a", 1))
         table.write(("a", 2))

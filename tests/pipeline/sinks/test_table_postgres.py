@@ -12,7 +12,7 @@ import pytest
 
 from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.sinks.table import Table
-from headrace.pipeline.sinks.table_postgres import PostgresStore, place
+from headrace.pipeline.sinks.table_postgres import PostgresStore
 from headrace.pipeline.sinks.table_schema import Column, Kind
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.requirements import require_postgres
@@ -136,15 +136,3 @@ def test_table_may_be_in_a_schema(postgres: PostgresServer) -> None:
     with closing(Batches(Table("shop.t", key="id", at=database.at), SCHEMA)) as table:
         table.write(("a", 1))
     assert database.query("SELECT id, n FROM shop.t") == [("a", 1)]
-
-
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("postgresql://shop:secret@db.example:5433/shop", "db.example:5433/shop"),
-        ("postgresql://db.example/shop", "db.example/shop"),
-        ("postgresql:///shop", "localhost/shop"),
-    ],
-)
-def test_place_is_the_address_without_user_and_password(address: str, shown: str) -> None:
-    assert place(address) == shown

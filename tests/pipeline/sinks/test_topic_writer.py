@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,7 +24,7 @@ from headrace.pipeline.sinks import Topic
 from headrace.pipeline.sinks.fenced_producer import FencedProducer, Target
 from headrace.pipeline.sinks.sink import RejectedRow
 from headrace.pipeline.sinks.topic_task import task_writer
-from headrace.pipeline.sinks.topic_writer import collect, writer_name
+from headrace.pipeline.sinks.topic_writer import writer_name
 from tests.compatibility.topic_contents import read_committed, read_to_end
 
 JOB = "orders"
@@ -231,17 +230,3 @@ def test_few_input_rows_that_become_many_are_written_by_tasks(
         spark.sparkContext._jsc.sc().conf().set("spark.driver.maxResultSize", before)
     assert written == 400
     assert ids(read_committed(bootstrap, name)) == list(range(400))
-
-
-# Few calls to the JVM
-
-
-def test_collected_rows_are_all_rows_in_their_order(spark: SparkSession) -> None:
-    rows = [row for batch in collect(numbers(spark, 50)) for row in batch.to_pylist()]
-    assert rows == [{"id": id, "name": f"k{id}"} for id in range(50)]
-    assert sum(batch.num_rows for batch in collect(numbers(spark, 0))) == 0
-
-
-def test_error_of_a_task_is_raised_by_collect(spark: SparkSession) -> None:
-    with pytest.raises(PySparkException, match="no such row"):
-        collect(numbers(spark, 4).select(F.raise_error(F.lit("no such row"))))

@@ -85,13 +85,7 @@ def collapse(
     Without an order, an assertion wins over a retraction, because an update consists of both; of several assertions
     the last one wins.
     """
-    is_deleted = _retracted(rows)
-    positions = _last_positions(rows, key, _order(rows, order_by, is_deleted))
-    if is_deleted is None:
-        upsert_positions, delete_positions = positions, positions[:0]
-    else:
-        is_deleted_at = is_deleted[positions]
-        upsert_positions, delete_positions = positions[~is_deleted_at], positions[is_deleted_at]
+    upsert_positions, delete_positions = last_positions(rows, key, order_by)
     columns = stored_columns(rows.schema, keep=[*key, *keep])
     return Changes(
         upserts=_take(rows.select(columns), upsert_positions),
@@ -99,6 +93,21 @@ def collapse(
         upsert_positions=pa.array(upsert_positions),
         delete_positions=pa.array(delete_positions),
     )
+
+
+def last_positions(
+    rows: pa.Table, key: Sequence[str], order_by: str | None = None, rank: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of the last row of every key, as in `collapse`: of those that upsert, and of those that delete.
+
+    `rank` is a column with the places that the rows have in the batch, if these are not in their order.
+    """
+    is_deleted = _retracted(rows)
+    positions = _last_positions(rows, key, _order(rows, order_by, is_deleted, rank))
+    if is_deleted is None:
+        return positions, positions[:0]
+    is_deleted_at = is_deleted[positions]
+    return positions[~is_deleted_at], positions[is_deleted_at]
 
 
 def accumulate(
@@ -136,16 +145,20 @@ def _retracted(rows: pa.Table) -> np.ndarray | None:
     return is_deleted.to_numpy() if pc.any(is_deleted).as_py() else None
 
 
-def _order(rows: pa.Table, order_by: str | None, is_deleted: np.ndarray | None) -> np.ndarray | None:
+def _order(
+    rows: pa.Table, order_by: str | None, is_deleted: np.ndarray | None, rank: str | None = None
+) -> np.ndarray | None:
     """Positions from the first row to the last; None if they are in order."""
     by = order_by or (OFFSET if OFFSET in rows.schema.names else None)
-    if by is None and is_deleted is None:
+    if by is None and is_deleted is None and rank is None:
         return None
     keys: dict[str, pa.ChunkedArray | pa.Array] = {}
     if by is not None:
         keys["by"] = rows[by]
     if is_deleted is not None:
         keys["is_upsert"] = pa.array(~is_deleted)
+    if rank is not None:
+        keys["rank"] = rows[rank]
     # A null in the order is before all other values.
     indices = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending", "at_start") for name in keys])
     return np.asarray(indices)

@@ -6,42 +6,36 @@ The sink and its writer, which keeps the fence. `redis_commands.py` turns rows i
 from __future__ import annotations
 
 import itertools
-import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from headrace.pipeline.errors import BadSink, SinkUnavailable
+from headrace.pipeline import points
+from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
 from headrace.pipeline.sinks.changes import table_of
-from headrace.pipeline.sinks.redis_commands import Command, RedisLayout, Word
-from headrace.pipeline.sinks.redis_registry import SINKS, RedisSinkEntry, fence_key
+from headrace.pipeline.sinks.chunks import by_key_in_order
+from headrace.pipeline.sinks.driver_rows import DRIVER_ROWS_MAX, collect, collect_few
+from headrace.pipeline.sinks.redis_client import FencedRedis, RedisTarget
+from headrace.pipeline.sinks.redis_commands import RedisLayout
+from headrace.pipeline.sinks.redis_registry import SINKS, RedisSinkEntry
+from headrace.pipeline.sinks.redis_task import RedisTaskPlan, write_part
 from headrace.pipeline.sinks.sink import OutputMode, Reject, RejectedRow, Sink, SinkWriter
-from headrace.redaction import ESCAPE_HINT, redacted
+from headrace.pipeline.sinks.task_response import RESPONSE_COLUMNS, responses_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-COMMANDS_PER_TRANSACTION_MAX = 20_000
-"""Redis serves no other client during a transaction: about 20 ms for this many commands."""
 
 KEYS_PER_REMOVAL = 5_000
 
-RETRY_PAUSE_S = 0.2
 TIMEOUT_S = 60.0
 """How long Redis may be unavailable, such as during a restart, before a batch fails."""
-
-RESPONSE_TIMEOUT_S = 30.0
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +67,8 @@ class Redis(Sink):
     """Redis's address: redis://, rediss:// or unix://PATH."""
     timeout_s: float = TIMEOUT_S
     """How long Redis may be unavailable before a batch fails and the job restarts."""
+    driver_rows_max: int = DRIVER_ROWS_MAX
+    """Batches of at most as many input rows are written by the driver; larger ones by tasks."""
 
     kind: ClassVar[str] = "redis"
 
@@ -116,7 +112,10 @@ class Redis(Sink):
         arrow = to_arrow_schema(schema, timezone="UTC")
         stored = pa.schema([arrow.field(name) for name in changes.stored_columns(arrow, keep=self.key)])
         entry = RedisSinkEntry.of(self.name, job, key=tuple(self.key), columns=stored)
-        return RedisWriter(job, layout, entry, at=self.at, timeout_s=self.timeout_s)
+        target = RedisTarget(
+            at=self.at, name=self.name, job=job, owner=str(uuid.uuid4()), timeout_s=self.timeout_s
+        )
+        return RedisWriter(target, layout, entry, driver_rows_max=self.driver_rows_max)
 
     def output_mode(self, *, aggregated: bool, watermarked: bool) -> OutputMode:
         """Redis shows current values: counts that are still growing, not only those of closed windows."""
@@ -126,137 +125,64 @@ class Redis(Sink):
 class RedisWriter(SinkWriter):
     """Writes batches to one Redis for one job.
 
-    Rows are written first and the fence last: writing a row twice gives the same row. Each transaction watches
-    the fence, which also names the writer that owns it, so that an older process is fenced."""
+    Rows are written first and the fence last: writing a row twice gives the same row. The driver writes the fence, and
+    the rows of a batch of at most `driver_rows_max` records; tasks write those of a larger one."""
 
     def __init__(
-        self, job: str, layout: RedisLayout, entry: RedisSinkEntry, *, at: str, timeout_s: float
+        self, target: RedisTarget, layout: RedisLayout, entry: RedisSinkEntry, *, driver_rows_max: int
     ) -> None:
-        self._job = job
+        self._target = target
         self._layout = layout
-        self._at = at
-        self._timeout_s = timeout_s
-        self._owner = str(uuid.uuid4())
-        self._fence_key = fence_key(layout.name, job)
-        try:
-            # Any: the library's types also allow responses that are awaited, and texts.
-            self._redis: Any = redis.Redis.from_url(
-                at, socket_timeout=RESPONSE_TIMEOUT_S, retry=Retry(NoBackoff(), 0), protocol=2
-            )
-        except ValueError:
-            # The library's message would quote a part of the password.
-            raise BadSink(
-                f"{redacted(at)} is not an address of Redis", hint=f"redis://HOST:PORT/0; {ESCAPE_HINT}"
-            ) from None
-        self._written: Fence | None = None
-        self._insist(lambda: self._redis.hset(self._fence_key, "owner", self._owner))
-        self._insist(lambda: self._redis.hset(SINKS, entry.field, entry.to_json()))
+        self._driver_rows_max = driver_rows_max
+        self._redis = FencedRedis(target)
+        self._redis.own()
+        self._redis.insist(lambda: self._redis.client.hset(SINKS, entry.field, entry.to_json()))
 
     def applied(self) -> Fence | None:
-        text = self._insist(lambda: self._redis.hget(self._fence_key, "fence"))
-        return None if text is None else Fence.from_json(text.decode())
+        return self._redis.fence()
 
     def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, reject: Reject) -> int:
-        if self._insist(lambda: self._is_covered(self._redis, fence)):
+        if self._redis.covers(fence):
             return 0
         rejected: list[RejectedRow] = []
         table, written = table_of(rows), 0
         if table is not None:
             commands, rejected = self._layout.commands(table)
-            for start in range(0, len(commands), COMMANDS_PER_TRANSACTION_MAX):
-                part = commands[start : start + COMMANDS_PER_TRANSACTION_MAX]
-                rejected += self._insist(partial(self._write, part, fence))
+            rejected += self._redis.write(commands, fence)
             written = table.num_rows - len(rejected)
-        if rejected:
-            reject(rejected)
-        self._insist(lambda: self._write_fence(fence))
-        self._written = fence
-        return written
+        return self._complete(fence, written, rejected, reject)
+
+    def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
+        rows = collect_few(batch, fence, self._driver_rows_max)
+        if rows is not None:
+            return self.apply_collected(rows, fence, reject)
+        if self._redis.covers(fence):
+            return 0
+        layout = self._layout
+        parts = by_key_in_order(batch, [*layout.per, *layout.key], fence, layout.order_by)
+        plan = RedisTaskPlan(target=self._target, layout=layout, fence=fence)
+        responses = responses_of(collect(parts.mapInArrow(partial(write_part, plan), RESPONSE_COLUMNS)))
+        points.reached("after-stage", job=fence.job)
+        rejected = [row for response in responses for row in response.rejected_rows()]
+        return self._complete(fence, sum(each.written for each in responses), rejected, reject)
 
     def clear(self) -> None:
         for pattern in self._layout.patterns():
-            self._insist(partial(self._remove, pattern))
+            self._redis.insist(partial(self._remove, pattern))
         # Last: after a crash in between, the fence is still there.
-        self._insist(lambda: self._redis.hdel(self._fence_key, "fence"))
-        self._written = None
+        self._redis.delete_fence()
 
     def close(self) -> None:
         self._redis.close()
 
-    # Transactions
-
-    def _write(self, commands: Sequence[Command], fence: Fence) -> list[RejectedRow]:
-        """Carry out the commands as one; the rows whose commands Redis rejected."""
-        responses = self._execute([command.words for command in commands], fence, raises=False)
-        rejected = {
-            command.row: str(response)  # once a row, which may have several commands
-            for command, response in zip(commands, responses, strict=False)
-            if isinstance(response, redis.ResponseError)
-        }
-        return [RejectedRow(row=row(), reason=reason) for row, reason in rejected.items()]
-
-    def _write_fence(self, fence: Fence) -> None:
-        self._execute([("HSET", self._fence_key, "fence", fence.to_json())], fence, raises=True)
-
-    def _execute(self, commands: Iterable[tuple[Word, ...]], fence: Fence, *, raises: bool) -> list[Any]:
-        """The responses to the commands in one transaction; none if the fence is covered."""
-        with self._redis.pipeline(transaction=True) as pipeline:
-            pipeline.watch(self._fence_key)
-            if self._is_covered(pipeline, fence):
-                return []
-            pipeline.multi()
-            for words in commands:
-                pipeline.execute_command(*words)
-            responses: list[Any] = pipeline.execute(raise_on_error=raises)
-            return responses
-
-    def _is_covered(self, client: Any, fence: Fence) -> bool:
-        owner, text = client.hmget(self._fence_key, "owner", "fence")
-        kept = None if text is None else Fence.from_json(text.decode())
-        if owner is not None and owner.decode() != self._owner:
-            raise SinkUnavailable(
-                f"another process writes to redis {self._layout.name} as job {self._job}",
-                hint="a job runs in one process at a time; stop the other one",
-            )
-        if owner is None or _is_missing_batches(kept, fence) or _is_older(kept, self._written):
-            has = "nothing" if kept is None else f"the batches up to {kept.batch_id}"
-            raise BadSink(
-                f"Redis has {has} of job {self._job}, which is at batch {fence.batch_id}: it lost batches",
-                hint="build it again with `headrace job run --rebuild`; give Redis `appendonly yes` to keep it",
-            )
-        return kept is not None and kept.covers(fence)
+    def _complete(self, fence: Fence, written: int, rejected: list[RejectedRow], reject: Reject) -> int:
+        if rejected:
+            reject(rejected)
+        self._redis.write_fence(fence)
+        return written
 
     def _remove(self, pattern: str) -> None:
-        found = self._redis.scan_iter(match=pattern, count=KEYS_PER_REMOVAL)
+        client = self._redis.client
+        found = client.scan_iter(match=pattern, count=KEYS_PER_REMOVAL)
         while keys := list(itertools.islice(found, KEYS_PER_REMOVAL)):
-            self._redis.unlink(*keys)
-
-    def _insist(self, call: Callable[[], T]) -> T:
-        """Retry while Redis is unavailable or loading its data, or if the fence was changed meanwhile."""
-        deadline_s = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                return call()
-            except redis.WatchError:
-                continue
-            except (redis.ConnectionError, redis.TimeoutError) as error:
-                if time.monotonic() >= deadline_s:
-                    raise SinkUnavailable(
-                        f"no response from Redis at {redacted(self._at)} for {self._timeout_s:.0f} s: {error}",
-                        hint="is it running, and is `at` its address?",
-                    ) from error
-                time.sleep(RETRY_PAUSE_S)
-
-
-def _is_missing_batches(kept: Fence | None, fence: Fence) -> bool:
-    """Batches are written one after the other: a gap means that Redis has lost some."""
-    if kept is None:
-        return False
-    return kept.checkpoint == fence.checkpoint and kept.batch_id < fence.batch_id - 1
-
-
-def _is_older(kept: Fence | None, written: Fence | None) -> bool:
-    """Whether Redis has lost batches that it acknowledged. It may have more: a response may have been lost."""
-    if written is None:
-        return False
-    return kept is None or (kept.checkpoint == written.checkpoint and kept.batch_id < written.batch_id)
+            client.unlink(*keys)

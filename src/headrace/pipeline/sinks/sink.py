@@ -75,12 +75,18 @@ class SinkWriter(abc.ABC):
 
     def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
         """As `apply`, for the rows of a DataFrame. Overridden where tasks can write side by side."""
-        table = batch.toArrow()
-        if FAILED_ROW in table.column_names:
-            table, failed = without_failed(table)
+        return self.apply_collected(batch.toArrow().to_batches(), fence, reject)
+
+    def apply_collected(self, rows: Sequence[pyarrow.RecordBatch], fence: Fence, reject: Reject) -> int:
+        """As `write`, for rows that are on the driver already."""
+        if rows and FAILED_ROW in rows[0].schema.names:
+            import pyarrow
+
+            table, failed = without_failed(pyarrow.Table.from_batches(rows))
             if failed:
                 reject(failed)
-        return self.apply(table.to_batches(), fence, reject)
+            rows = table.to_batches()
+        return self.apply(rows, fence, reject)
 
     @abc.abstractmethod
     def clear(self) -> None:
@@ -155,17 +161,27 @@ class Sink(abc.ABC):
 
 def without_failed(rows: pyarrow.Table) -> tuple[pyarrow.Table, list[RejectedRow]]:
     """The rows on which no expression failed, without the column that tells; and the others. A delete is in both."""
+    rows, texts = split_failed(rows)
+    return rows, failed_rows(texts)
+
+
+def split_failed(rows: pyarrow.Table) -> tuple[pyarrow.Table, list[str]]:
+    """As `without_failed`, with the others as `failed_rows` reads them."""
     import pyarrow.compute as pc
 
     is_failed = pc.is_valid(rows[FAILED_ROW])
     if not pc.any(is_failed).as_py():
         return rows.drop_columns(FAILED_ROW), []
-    found = [json.loads(text) for text in rows[FAILED_ROW].filter(is_failed).to_pylist()]
-    failed = [RejectedRow(row=each["row"], reason=each["reason"]) for each in found]
+    texts = rows[FAILED_ROW].filter(is_failed).to_pylist()
     is_kept = pc.invert(is_failed)
     if "op" in rows.column_names:
         is_kept = pc.or_kleene(is_kept, pc.equal(rows["op"], "d"))
-    return rows.filter(is_kept).drop_columns(FAILED_ROW), failed
+    return rows.filter(is_kept).drop_columns(FAILED_ROW), texts
+
+
+def failed_rows(texts: Iterable[str]) -> list[RejectedRow]:
+    found = map(json.loads, texts)
+    return [RejectedRow(row=each["row"], reason=each["reason"]) for each in found]
 
 
 _NOT_NULL = re.compile(r'("(?:nullable|containsNull|valueContainsNull)":)false')

@@ -1,43 +1,34 @@
 """Rows by key in a database: SQLite in the data folder, or PostgreSQL.
 
-A batch is one transaction of the database, and the fence is in it. Arrow computes the rows to write before the
-transaction begins; `table_store` and its databases write them.
+The sink; `table_writer` and `table_staging` write its batches.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from msgspec.structs import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.pipeline.errors import BadSink
-from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.changes import (
     OFFSET,
     OP,
-    Changes,
-    accumulate,
-    collapse,
-    table_of,
-    without_null_keys,
 )
-from headrace.pipeline.sinks.json_text import JSON_OPTIONS, is_nested, json_column
-from headrace.pipeline.sinks.sink import OutputMode, Reject, RejectedRow, Sink, SinkWriter
+from headrace.pipeline.sinks.driver_rows import DRIVER_ROWS_MAX
+from headrace.pipeline.sinks.json_text import JSON_OPTIONS
+from headrace.pipeline.sinks.sink import OutputMode, Sink, SinkWriter
 from headrace.pipeline.sinks.table_schema import JSON_MARK, SUMMABLE, Column, Kind, columns_of
 from headrace.pipeline.sinks.table_schema import is_nested as is_nested_in_spark
 from headrace.pipeline.sinks.table_sqlite import EXACT_DIGITS, SqliteStore
-from headrace.pipeline.sinks.table_store import RowRejection, TableShape, TableStore
+from headrace.pipeline.sinks.table_stage import StageLayout
+from headrace.pipeline.sinks.table_store import TableShape, TableStore
+from headrace.pipeline.sinks.table_writer import TableWriter
 from headrace.pipeline.spark.session import data_dir
 from headrace.plan_names import FAILED_ROW
 from headrace.redaction import redacted
@@ -68,6 +59,7 @@ class Table(Sink):
     merge      columns that are combined with the existing row: "sum", "min" or "max"
     order_by   the column that orders the rows of a key within a batch; `_offset` by default, if the rows have it
     columns    the columns to store besides the key; by default all but `op` and those that begin with `_`
+    driver_rows_max   PostgreSQL: the driver writes batches of at most as many input rows, Spark's tasks larger ones
     """
 
     name: str
@@ -78,6 +70,7 @@ class Table(Sink):
     merge: Mapping[str, Combine] = field(default_factory=dict)
     order_by: str | None = None
     columns: Sequence[str] = ()
+    driver_rows_max: int = DRIVER_ROWS_MAX
 
     kind: ClassVar[str] = "table"
 
@@ -120,7 +113,7 @@ class Table(Sink):
             return f"table {self.name}"
         if not self.is_postgres:
             return f"table {self.name} in {redacted(str(self.at))}"
-        from headrace.pipeline.sinks.table_postgres import place
+        from headrace.pipeline.sinks.postgres_client import place
 
         return f"table {self.name} in {place(str(self.at))}"
 
@@ -177,13 +170,20 @@ class Table(Sink):
             mode=self.mode,
             merge=self.merge,
         )
-        store = self._store(shape)
-        try:
-            store.prepare()
-        except BaseException:
-            store.close()
-            raise
+        if self.is_postgres:
+            return self._open_postgres(shape, schema)
+        store = self._sqlite(shape)
+        _prepare(store)
         return TableWriter(store, shape, self.order_by)
+
+    def _open_postgres(self, shape: TableShape, schema: StructType) -> SinkWriter:
+        from headrace.pipeline.sinks.table_postgres import PostgresStore
+        from headrace.pipeline.sinks.table_staging import StagingTableWriter
+
+        layout = StageLayout.of(shape, schema, self.order_by)
+        store = PostgresStore(str(self.at), shape)
+        _prepare(store)
+        return StagingTableWriter(store, shape, layout, self.order_by, driver_rows_max=self.driver_rows_max)
 
     def _check_mergeable(self, column: Column) -> None:
         how = self.merge.get(column.name)
@@ -197,11 +197,7 @@ class Table(Sink):
                 else "only numbers can be summed up",
             )
 
-    def _store(self, shape: TableShape) -> TableStore:
-        if self.is_postgres:
-            from headrace.pipeline.sinks.table_postgres import PostgresStore
-
-            return PostgresStore(str(self.at), shape)
+    def _sqlite(self, shape: TableShape) -> SqliteStore:
         if self.at is None:
             return SqliteStore(data_dir() / VIEWS_FILE, shape)
         if "://" in str(self.at):
@@ -212,86 +208,9 @@ class Table(Sink):
         return SqliteStore(Path(self.at), shape)
 
 
-class TableWriter(SinkWriter):
-    def __init__(self, store: TableStore, shape: TableShape, order_by: str | None) -> None:
-        self._store = store
-        self._shape = shape
-        self._order_by = order_by
-
-    def applied(self) -> Fence | None:
-        return self._store.fence()
-
-    def apply(self, rows: Iterable[pa.RecordBatch], fence: Fence, reject: Reject) -> int:
-        rejected: list[RejectedRow] = []
-        batch, changes = table_of(rows), None
-        if batch is not None:
-            batch, rejected = without_null_keys(_json_as_text(batch.combine_chunks()), self._shape.key)
-            changes = self._changes(batch)
-        with self._store.transaction():
-            kept = self._store.fence()
-            if kept is not None and kept.covers(fence):
-                return 0
-            if self._shape.mode == "replace":
-                self._store.delete_all()
-            written = 0
-            if batch is not None and changes is not None:
-                not_deleted = self._store.delete(changes.deletes)
-                rejected += self._rejected(batch, changes.delete_positions, not_deleted)
-                not_put = self._store.put(changes.upserts)
-                rejected += self._rejected(batch, changes.upsert_positions, not_put)
-                written = len(changes.upserts) + len(changes.deletes) - len(not_deleted) - len(not_put)
-            self._store.keep_fence(fence)
-            if rejected:
-                reject(rejected)
-        return written
-
-    def clear(self) -> None:
-        with self._store.transaction():
-            self._store.delete_all()
-            self._store.delete_fence()
-
-    def close(self) -> None:
-        self._store.close()
-
-    def _changes(self, batch: pa.Table) -> Changes:
-        """In the order of the key: neighbours in the batch are neighbours in the database."""
-        shape = self._shape
-        names = shape.names
-        if not shape.replaces_rows:
-            positions = pa.array(np.arange(len(batch)))
-            return Changes(
-                upserts=batch.select(names),
-                deletes=batch.select(list(shape.key)).slice(0, 0),
-                upsert_positions=positions,
-                delete_positions=positions[:0],
-            )
-        if shape.merge:
-            changes = accumulate(batch, key=shape.key, how=shape.merge, order_by=self._order_by, keep=names)
-        else:
-            changes = collapse(batch, key=shape.key, order_by=self._order_by, keep=names)
-        order = pc.sort_indices(changes.upserts, sort_keys=[(name, "ascending") for name in shape.key])
-        return replace(
-            changes,
-            upserts=changes.upserts.select(names).take(order),
-            upsert_positions=changes.upsert_positions.take(order),
-        )
-
-    def _rejected(
-        self, batch: pa.Table, positions: pa.Array, found: Sequence[RowRejection]
-    ) -> Iterator[RejectedRow]:
-        """The original rows with all their columns. A merged row stands for several, and all of them are rejected."""
-        for each in found:
-            rows = batch.slice(positions[each.position].as_py(), 1)
-            if self._shape.merge:
-                is_same = [pc.equal(batch[name], rows[name][0]) for name in self._shape.key]
-                rows = batch.filter(functools.reduce(pc.and_, is_same))
-            for row in rows.to_pylist():
-                yield RejectedRow(row=row, reason=each.reason)
-
-
-def _json_as_text(rows: pa.Table) -> pa.Table:
-    """For rows that have not passed `prepare`: those of plain Spark's `writeStream.format("headrace-table")`."""
-    for index, name in enumerate(rows.column_names):
-        if is_nested(rows[name].type):
-            rows = rows.set_column(index, name, json_column(rows[name]))
-    return rows
+def _prepare(store: TableStore) -> None:
+    try:
+        store.prepare()
+    except BaseException:
+        store.close()
+        raise

@@ -1,8 +1,9 @@
-"""The `Table` sink in PostgreSQL: a batch goes by COPY into a temporary table, and from there in one statement.
+"""The `Table` sink in PostgreSQL: a batch goes by COPY into a staging table, and from there in one statement.
 
-The temporary table is created once a connection, with the types of the target, and empties itself at every commit. Rows
-go as CSV, which Arrow writes and every type of the target can read. ADBC's binary COPY, which must match the types
-exactly, saved about a tenth of a batch's CPU time, most of which is the server's merge.
+A small batch goes from the driver into a temporary table, which is created once a connection, with the types of the
+target, and empties itself at every commit. A larger one goes from its tasks into an unlogged table (`table_stage`,
+`table_merge`). Rows go as CSV, which Arrow writes and every type of the target can read. ADBC's binary COPY, which must
+match the types exactly, saved about a tenth of a batch's CPU time, most of which is the server's merge.
 """
 
 from __future__ import annotations
@@ -10,33 +11,34 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
 import psycopg
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv
 
-from headrace.pipeline.errors import BadSink, SinkUnavailable
+from headrace.pipeline.fence import Fence
+from headrace.pipeline.sinks.postgres_client import connect, postgres_errors, rejected_by_halves
+from headrace.pipeline.sinks.sink import RejectedRow
+from headrace.pipeline.sinks.table_copy import copy_rows, with_nul
+from headrace.pipeline.sinks.table_merge import StageMerge
 from headrace.pipeline.sinks.table_schema import Column, ExistingColumn, Kind
+from headrace.pipeline.sinks.table_stage import (
+    ATTEMPT,
+    ORDER,
+    RANK,
+    REASON,
+    WHOLE,
+    StageLayout,
+    order_type,
+    stage_name,
+    stages_of,
+)
 from headrace.pipeline.sinks.table_store import RowRejection, TableShape, TableStore, listed, quoted
-from headrace.redaction import ESCAPE_HINT
+from headrace.pipeline.sinks.table_task import StagedPart
 
-CONNECT_TIMEOUT_S = 10
-"""A server that does not respond by then is unavailable; the job restarts."""
-
-COPY_ROWS = 65_536
-"""Rows that are turned into text at a time: some megabytes, whatever the batch."""
-
-REJECTIONS_MAX = 1_000
-"""Finding one rejected row takes about twenty attempts. If more rows are rejected, the table does not fit the rows."""
-
-REJECTED_STATES = re.compile("22...|23...|44000|54000|P0001")
-"""Errors that one row's values cause: data, constraints, a view's check, a long index entry, a trigger."""
-
-RETRYABLE_STATES = re.compile("08...|40...|53...|55P03|57...|58...")
-"""Errors that pass: connections, deadlocks, resources, locks, shutdown, the server's disk."""
+STAGE_LOCK_TIMEOUT_MS = 2_000
+"""A task that Spark no longer needs may hold its lock for a moment."""
 
 _STAGE, _STAGED_KEYS = "headrace_stage", "headrace_stage_keys"
 
@@ -85,32 +87,12 @@ class PostgresStore(TableStore):
     def _connection(self) -> psycopg.Connection:
         """A new one after the last was lost: the batch that failed with it is written again."""
         if self._connected is None or self._connected.closed:
-            self._connected = psycopg.connect(
-                self._address,
-                autocommit=True,
-                connect_timeout=CONNECT_TIMEOUT_S,
-                application_name=f"headrace {self._shape.job}",
-                client_encoding="utf8",
-            )
-            self._connected.execute("SET TIME ZONE 'UTC'")  # of the timestamps in text
+            self._connected = connect(self._address, self._shape.job)
             self._has_stage = False
         return self._connected
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            state = error.sqlstate
-            message = f"PostgreSQL at {place(self._address)}: {str(error).strip()}"
-            is_lost = isinstance(error, psycopg.OperationalError) and state is None
-            if is_lost or (state is not None and RETRYABLE_STATES.fullmatch(state)):
-                raise SinkUnavailable(
-                    message, hint="is the server running? The job writes the same batch again"
-                ) from error
-            raise BadSink(
-                message, hint="the whole batch was rejected, and nothing of it is in the table"
-            ) from error
+    def _errors(self) -> AbstractContextManager[None]:
+        return postgres_errors(self._address)
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> psycopg.Cursor:
         return self._connection.execute(statement.encode(), values or None)
@@ -120,6 +102,11 @@ class PostgresStore(TableStore):
             self._connected.close()
 
     # The table
+
+    def prepare(self) -> None:
+        super().prepare()
+        with self._errors():
+            self.drop_stages()
 
     @contextlib.contextmanager
     def _preparation(self) -> Iterator[None]:
@@ -149,6 +136,70 @@ class PostgresStore(TableStore):
             (self._table,),
         ).fetchall()
         return [names for (names,) in rows]
+
+    def _base_types(self) -> dict[str, str]:
+        rows = self._execute(
+            "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            (self._table,),
+        ).fetchall()
+        return dict(rows)
+
+    # A staged batch
+
+    @property
+    def address(self) -> str:
+        """With the password."""
+        return self._address
+
+    def create_stage(self, layout: StageLayout, fence: Fence) -> str:
+        """The staging table of this try of a batch. Those of others are left by a crash."""
+        name = stage_name(self._shape, fence)
+        lines = [
+            f"{layout.staged_name(column.name)} {self._staged_type(column)}" for column in layout.columns
+        ]
+        if layout.order is not None:
+            lines.append(f"{ORDER} {order_type(layout.order)}")
+        lines += [f"{RANK} bigint", f"{ATTEMPT} bigint", f"{REASON} text", f"{WHOLE} bytea"]
+        with self._errors():
+            self.drop_stages()
+            self._execute(
+                f"CREATE UNLOGGED TABLE {name} ({', '.join(lines)}) WITH (autovacuum_enabled = false)"
+            )
+        return name
+
+    def merge(
+        self, layout: StageLayout, stage: str, parts: Sequence[StagedPart]
+    ) -> tuple[int, list[RejectedRow]]:
+        """How many staged rows were written, and the rejected ones."""
+        merge = StageMerge(
+            connection=self._connection,
+            table=self._table,
+            keys=_STAGED_KEYS,
+            stage=stage,
+            layout=layout,
+            parts=parts,
+            types=self._base_types(),
+            own_type=self._staged_type,
+            insert_statement=self._insert_statement,
+        )
+        return merge.run()
+
+    def drop_stages(self) -> None:
+        """All of this job and table. One that a task still writes to is left until the next time."""
+        found = self._execute(
+            "SELECT oid::regclass::text FROM pg_class "
+            "WHERE starts_with(relname::text, %s) AND relkind = 'r' AND pg_table_is_visible(oid)",
+            (stages_of(self._shape.job, self._shape.name),),
+        ).fetchall()
+        for (name,) in found:
+            with contextlib.suppress(psycopg.errors.LockNotAvailable), self._connection.transaction():
+                self._execute(f"SET LOCAL lock_timeout = {STAGE_LOCK_TIMEOUT_MS}")
+                self._execute(f"DROP TABLE IF EXISTS {name}")
+
+    @staticmethod
+    def _staged_type(column: Column) -> str:
+        return "text" if column.kind is Kind.JSON else PostgresStore.sql_type(column)
 
     # A batch
 
@@ -184,38 +235,20 @@ class PostgresStore(TableStore):
         return self._except_rejected(rows, self._put)
 
     def _except_rejected(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Sequence[RowRejection]:
-        rejected = _with_nul(rows)
+        rejected = with_nul(rows)
         bad = {each.position for each in rejected}
         if not bad:
-            return list(self._found_by_halves(rows, write))
+            return list(self._by_halves(rows, write))
         positions = [position for position in range(len(rows)) if position not in bad]
-        for found in self._found_by_halves(rows.take(pa.array(positions, pa.int64())), write):
+        for found in self._by_halves(rows.take(pa.array(positions, pa.int64())), write):
             rejected.append(RowRejection(position=positions[found.position], reason=found.reason))
         return rejected
 
-    def _found_by_halves(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Iterator[RowRejection]:
-        """Write all rows together; if the table rejects them, write each half separately."""
-        pending, rejections = [(0, len(rows))] if len(rows) else [], 0
-        while pending:
-            begin, end = pending.pop()
-            try:
-                with self._connection.transaction():
-                    write(rows.slice(begin, end - begin))
-            except psycopg.Error as error:
-                if error.sqlstate is None or not REJECTED_STATES.fullmatch(error.sqlstate):
-                    raise
-                if end - begin > 1:
-                    middle = (begin + end) // 2
-                    pending += [(middle, end), (begin, middle)]
-                    continue
-                rejections += 1
-                if rejections > REJECTIONS_MAX:
-                    raise BadSink(
-                        f"table {self._shape.name} rejects more than {REJECTIONS_MAX} rows of a batch, the last one "
-                        f"because of: {_reason(error)}",
-                        hint="the table does not fit the rows: change one of them",
-                    ) from error
-                yield RowRejection(position=begin, reason=_reason(error))
+    def _by_halves(self, rows: pa.Table, write: Callable[[pa.Table], None]) -> Iterator[RowRejection]:
+        def write_part(begin: int, end: int) -> None:
+            write(rows.slice(begin, end - begin))
+
+        return rejected_by_halves(self._connection, self._shape.name, len(rows), write_part)
 
     def _delete(self, keys: pa.Table) -> None:
         self._copy(_STAGED_KEYS, keys)
@@ -240,13 +273,7 @@ class PostgresStore(TableStore):
             if into in self._staged:
                 self._execute(f"TRUNCATE {into}")  # rows of the half before this one
             self._staged.append(into)
-        statement = f"COPY {into} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
-        options = csv.WriteOptions(include_header=False, batch_size=COPY_ROWS)
-        with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            for begin in range(0, len(rows), COPY_ROWS):
-                buffer = pa.BufferOutputStream()
-                csv.write_csv(_as_text(rows.slice(begin, COPY_ROWS)), buffer, options)
-                copy.write(memoryview(buffer.getvalue()))
+        copy_rows(self._connection, into, rows)
 
     @staticmethod
     def sql_type(column: Column) -> str:
@@ -265,83 +292,3 @@ class PostgresStore(TableStore):
             precision, scale = int(found[1]), int(found[2])
             return scale >= column.scale and precision - scale >= column.precision - column.scale
         return False
-
-
-def place(address: str) -> str:
-    """Host and database, without user and password."""
-    try:
-        parts = psycopg.conninfo.conninfo_to_dict(address)
-    except psycopg.ProgrammingError:
-        raise _bad_address() from None
-    if "@" in f"{parts.get('host')}{parts.get('port')}{parts.get('dbname')}":
-        raise _bad_address()  # that is the rest of a password
-    port = f":{parts['port']}" if parts.get("port") else ""
-    return f"{parts.get('host') or 'localhost'}{port}/{parts.get('dbname') or ''}"
-
-
-def _bad_address() -> BadSink:
-    # The library's message would quote a part of the password.
-    return BadSink(
-        "the address of PostgreSQL can't be read",
-        hint=f"it looks like postgresql://user@host:5432/database; {ESCAPE_HINT}",
-    )
-
-
-def _reason(error: psycopg.Error) -> str:
-    """The server's message, without the line of our COPY."""
-    parts = (error.diag.message_primary, error.diag.message_detail)
-    return ": ".join(part for part in parts if part) or str(error).strip()
-
-
-def _with_nul(rows: pa.Table) -> list[RowRejection]:
-    """PostgreSQL's text can't have the character NUL, and its COPY does not report the row."""
-    rejected = {}
-    for name in rows.column_names:
-        if pa.types.is_string(rows[name].type):
-            has_nul = pc.match_substring(rows[name], "\0")
-            if pc.any(has_nul).as_py():
-                for position in np.flatnonzero(has_nul.fill_null(False).to_numpy()):
-                    rejected[int(position)] = f"column {name}: PostgreSQL's text can't have the character NUL"
-    return [RowRejection(position=position, reason=reason) for position, reason in sorted(rejected.items())]
-
-
-def _as_text(rows: pa.Table) -> pa.Table:
-    """Columns that Arrow's writer of CSV can write, in the notation that PostgreSQL reads."""
-    for index, name in enumerate(rows.column_names):
-        column = rows[name]
-        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            rows = rows.set_column(index, name, _hexadecimal(column))
-        elif pa.types.is_timestamp(column.type):
-            # Without its zone: Arrow would look up what UTC is for every value.
-            rows = rows.set_column(index, name, column.cast(pa.timestamp("us")))
-        elif pa.types.is_decimal(column.type):
-            rows = rows.set_column(index, name, column.cast(pa.string()))
-        elif pa.types.is_duration(column.type):
-            microseconds = column.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
-            rows = rows.set_column(
-                index, name, pc.binary_join_element_wise(microseconds, "microseconds", " ")
-            )
-    return rows
-
-
-_HEXADECIMAL = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], dtype=np.uint8)
-
-
-def _hexadecimal(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """As in `\\x00ff`; all bytes of a column at once."""
-    values = column.cast(pa.large_binary()).combine_chunks()
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks)
-    offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)[
-        values.offset : values.offset + len(values) + 1
-    ]
-    data = values.buffers()[2]
-    used = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]] if data else np.empty(0, np.uint8)
-    digits = pa.py_buffer(np.ascontiguousarray(_HEXADECIMAL[used]).tobytes())
-    texts = pa.Array.from_buffers(
-        pa.large_string(), len(values), [None, pa.py_buffer((offsets - offsets[0]) * 2), digits]
-    )
-    marked = pc.binary_join_element_wise(
-        pa.scalar("\\x", pa.large_string()), texts, pa.scalar("", pa.large_string())
-    )
-    return pc.if_else(values.is_null(), pa.scalar(None, pa.large_string()), marked)

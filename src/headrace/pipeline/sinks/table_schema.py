@@ -68,7 +68,7 @@ def columns_of(schema: StructType, *, keep: Sequence[str] = (), only: Sequence[s
             hint="rename one of them with .alias()",
         )
     return [
-        _column(field)
+        column_of(field)
         for name, field in fields.items()
         if name in keep or (name in only if only else not _is_metadata(field))
     ]
@@ -93,7 +93,7 @@ _KINDS_OF_FAMILIES = {
 }
 
 
-def _column(field: StructField) -> Column:
+def column_of(field: StructField) -> Column:
     name, kind = field.name, field.dataType
     if is_nested(kind) or field.metadata.get(JSON_MARK):
         return Column(name=name, kind=Kind.JSON)

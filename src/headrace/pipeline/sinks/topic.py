@@ -18,6 +18,7 @@ from headrace.pipeline import launch
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.sinks.changes import METADATA_PREFIX, OP, RETRACTIONS
+from headrace.pipeline.sinks.driver_rows import DRIVER_ROWS_MAX
 from headrace.pipeline.sinks.json_text import JSON_OPTIONS
 from headrace.pipeline.sinks.options import read_options
 from headrace.pipeline.sinks.registered.values import TYPES, Registration, registered_value
@@ -32,9 +33,6 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 TIMEOUT_S = 60.0
 """How long a broker may be unavailable, such as during a restart, before a batch fails."""
-
-DRIVER_ROWS_MAX = 10_000
-"""Collecting as many rows takes milliseconds; opening a transaction in every task takes longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,15 @@ some of them complete before a crash, the batch is written again with the same n
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.errors.exceptions.captured import unwrap_spark_exception
-from pyspark.sql.pandas.serializers import ArrowCollectSerializer
-from pyspark.util import _create_local_socket
 
 from headrace.pipeline.errors import BadSink
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import topic_task
+from headrace.pipeline.sinks.driver_rows import collect, collect_few
 from headrace.pipeline.sinks.sink import Reject, RejectedRow, SinkWriter
 from headrace.pipeline.sinks.topic_admin import empty_topic
 from headrace.pipeline.sinks.transactional_batch import TransactionalBatch
@@ -82,8 +79,8 @@ class TopicWriter(SinkWriter):
     def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
         if self._is_written(fence):
             return 0
-        if not self._is_started_by_tasks(fence) and _input_rows(fence) <= self._driver_rows_max:
-            rows = _collect_few(batch)
+        if not self._is_started_by_tasks(fence):
+            rows = collect_few(batch, fence, self._driver_rows_max)
             if rows is not None:
                 return self.apply(rows, fence, reject)
         return self._write_by_tasks(batch, fence, reject)
@@ -148,36 +145,6 @@ class TopicWriter(SinkWriter):
         return applied is not None and applied.covers(fence) and not self._is_started_by_tasks(fence)
 
 
-def collect(batch: DataFrame) -> list[pa.RecordBatch]:
-    """All rows on the driver, in their order, with as few calls to Spark's JVM as possible.
-
-    `DataFrame.toArrow` makes some sixty calls, to look up settings and the schema. Each takes a fraction of a
-    millisecond, and a small micro-batch has no more than a few dozen in all.
-    """
-    jdf: Any = batch._jdf
-    port, secret, server = jdf.collectAsArrowToPython()
-    try:
-        # Not by pyspark's own context manager: if it can't connect, it raises that it has no file to close.
-        stream, connection = _create_local_socket((port, secret))
-        with connection, stream:
-            # In any order; the last item has the indices that sort them.
-            *batches, order = ArrowCollectSerializer().load_stream(stream)
-    finally:
-        with unwrap_spark_exception():
-            server.getResult()  # raises the error of a task
-    return [batches[index] for index in order]
-
-
-def _collect_few(batch: DataFrame) -> list[pa.RecordBatch] | None:
-    """None if Spark finds them too many. A few input rows can close a million windows."""
-    try:
-        return collect(batch)
-    except Exception as error:
-        if "spark.driver.maxResultSize" in str(error):
-            return None
-        raise
-
-
 def _lines(responses: DataFrame) -> list[dict[str, Any]]:
     """Runs the tasks."""
     return [line for batch in collect(responses) for line in batch.to_pylist()]
@@ -201,25 +168,3 @@ def _text(content: bytes | None) -> str | bytes | None:
         return None if content is None else bytes(content).decode()
     except UnicodeDecodeError:
         return content
-
-
-def _input_rows(fence: Fence) -> float:
-    """How many records a batch reads at most, by the offsets of its topics; infinity if its sources do not show it."""
-    if not fence.ends:
-        return float("inf")
-    try:
-        return sum(_records(start, end) for start, end in zip(fence.starts, fence.ends, strict=True))
-    except (ValueError, AttributeError, TypeError, KeyError):
-        return float("inf")
-
-
-def _records(start: str, end: str) -> int:
-    """Between two positions in Spark's notation for Kafka: `{"clicks":{"0":12}}`. A new partition starts at 0."""
-    if end == "-" or start == end:
-        return 0
-    before, after = json.loads(start), json.loads(end)
-    return sum(
-        int(offset) - int(before.get(topic, {}).get(partition, 0))
-        for topic, partitions in after.items()
-        for partition, offset in partitions.items()
-    )

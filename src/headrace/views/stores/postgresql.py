@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import dict_row
 
-from headrace.pipeline.sinks.table_postgres import CONNECT_TIMEOUT_S, RETRYABLE_STATES, place
+from headrace.pipeline.sinks.postgres_client import CONNECT_TIMEOUT_S, RETRYABLE_STATES, place
 from headrace.pipeline.sinks.table_store import FENCES, quoted
 from headrace.views.definition import Definition, Row
 from headrace.views.errors import BadView, ViewUnavailable
