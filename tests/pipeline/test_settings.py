@@ -39,7 +39,7 @@ def test_only_the_options_that_a_launch_sets_override_the_script() -> None:
         settings = pipeline_settings(bootstrap="mine:9092", data_dir=Path("here"), master="local[1]")
     assert (settings.bootstrap, settings.data_dir, settings.master) == (
         "kafka:9092",
-        Path("elsewhere"),
+        "elsewhere",
         "local[1]",
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline import points
-from headrace.pipeline.errors import JobFailed
+from headrace.pipeline.errors import BadJob, JobFailed
 from headrace.pipeline.report.registry import ENDS, JobState, JobStatus
 from headrace.pipeline.report.reporter import JobReport
 from headrace.pipeline.run import failures
@@ -24,6 +24,7 @@ from headrace.pipeline.run import failures
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from headrace.pipeline.folders.folder import Lock
     from headrace.pipeline.report.registry import JobFolder
     from headrace.pipeline.report.reporter import OnProgress
     from headrace.pipeline.settings import PipelineSettings
@@ -96,11 +97,13 @@ class RunningJob:
         *,
         folder: JobFolder,
         settings: PipelineSettings,
+        checkpoint_lock: Lock | None = None,
         upstream: Sequence[RunningJob] = (),
     ) -> None:
         self.name = status.name
         self._run = run
         self._folder = folder
+        self._checkpoint_lock = checkpoint_lock
         self._settings = settings
         self._upstream = upstream
         self._report = JobReport(folder, status)
@@ -141,7 +144,7 @@ class RunningJob:
 
     def start(self) -> None:
         """Raises permanent failures; others are retried."""
-        self._folder.take()
+        self._take()
         try:
             self._report.change(JobState.STARTING, notes=self._run.check())
             if not self._upstream:
@@ -152,6 +155,36 @@ class RunningJob:
                 raise
             self._first_failure = error
         self._thread.start()
+
+    def _take(self) -> None:
+        """Become the only process that runs the job, and that writes its checkpoint."""
+        self._folder.take()
+        lock = self._checkpoint_lock
+        try:
+            if lock is not None and not lock.take():
+                raise BadJob(
+                    f"job {self.name} runs already, in {lock.holder() or 'another process'}: it holds the lock of the "
+                    "checkpoint",
+                    hint="stop it there, or give this job another checkpoint",
+                )
+        except BaseException:
+            self._folder.release()
+            raise
+
+    def _release(self) -> None:
+        try:
+            if self._checkpoint_lock is not None:
+                self._checkpoint_lock.release()
+        finally:
+            self._folder.release()
+
+    def _require_locks(self) -> None:
+        loss = self._folder.loss() or (self._checkpoint_lock.loss() if self._checkpoint_lock else "")
+        if loss:
+            raise BadJob(
+                f"job {self.name} no longer has its checkpoint: {loss}",
+                hint="one process runs a job; this one ends, and nothing is lost",
+            )
 
     def mark_recorded(self) -> None:
         """End a job that is only recorded and never started."""
@@ -212,6 +245,7 @@ class RunningJob:
     def _watch(self) -> None:
         """Wait until the query ends or is stopped. Raises its failure."""
         while not self._run.await_end(LOOK_S):
+            self._require_locks()
             if self._is_stop_requested():
                 self._run.drain(DRAIN_S_MAX)
                 return
@@ -260,5 +294,5 @@ class RunningJob:
         self._report.change(state, **fields)
         self._report.close()
         self._folder.clear_stop()
-        self._folder.release()
+        self._release()
         self._ended.set()
