@@ -27,12 +27,12 @@ STORES = [
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     """One that does not exist yet."""
     if request.param == "local":
-        return open_folder(tmp_path / "folder")
+        return open_folder(tmp_path / "a folder")
     server = request.getfixturevalue(request.param)
     if request.param == "s3":
         properties = server.write_properties(tmp_path / "spark.conf")
         monkeypatch.setenv("HEADRACE_PIPELINE_SPARK_PROPERTIES", str(properties))
-    return open_folder(f"{server.address}/{uuid.uuid4().hex}/folder")
+    return open_folder(f"{server.address}/{uuid.uuid4().hex}/a folder")
 
 
 def test_folder_that_does_not_exist_is_empty(folder: Folder) -> None:

@@ -99,9 +99,9 @@ class RemoteJob(Struct, frozen=True, kw_only=True):
         rows = rows_in(self.folder / "journal.db")
         found = [(row["user"], row["window_start"][:16], row["sum"]) for row in rows]
         assert sorted(found) == expected()
-        late = [json.loads(each.value)["n"] for each in self._letters("late")]
+        late = [json.loads(each.value())["n"] for each in self._letters("late")]
         assert sorted(late) == [each["n"] for each in LATE]
-        assert [each.value for each in self._letters("dead")] == [b"no JSON"]
+        assert [each.value() for each in self._letters("dead")] == [b"no JSON"]
 
     def _letters(self, suffix: str) -> list[Any]:
         return read_committed(self.bootstrap, f"{self.topic}.{suffix}")

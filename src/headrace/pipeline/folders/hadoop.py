@@ -134,8 +134,8 @@ class HadoopFolder:
     def _opened(self) -> tuple[Hadoop, Any]:
         if self._hadoop is None or self._hadoop.is_gone():
             self._hadoop = hadoop_for(self._address)
-            uri = self._hadoop.jvm.java.net.URI.create(self._address)
-            self._files = self._hadoop.jvm.org.apache.hadoop.fs.FileSystem.get(uri, self._hadoop.conf)
+            path = self._hadoop.jvm.org.apache.hadoop.fs.Path(self._address)
+            self._files = path.getFileSystem(self._hadoop.conf)
         return self._hadoop, self._files
 
     def _path(self, name: str) -> Any:
@@ -153,7 +153,7 @@ class HadoopFolder:
         beside = self._path(f"{folder}/{temporary}" if folder else temporary)
         try:
             self._put(files.create(beside, True), content)
-            hadoop.rename(self._address, beside, self._path(name), overwrite=overwrite)
+            hadoop.rename(beside, self._path(name), overwrite=overwrite)
         except BaseException:
             with contextlib.suppress(Py4JError):
                 files.delete(beside, False)

@@ -56,13 +56,13 @@ class Hadoop:
     def is_gone(self) -> bool:
         return self._process is not None and self._process.poll() is not None
 
-    def rename(self, address: str, source: Any, target: Any, *, overwrite: bool) -> None:
+    def rename(self, source: Any, target: Any, *, overwrite: bool) -> None:
         """Atomically, where the file system does it. Without `overwrite` it fails if there is a target."""
         hadoop = self.jvm.org.apache.hadoop.fs
         kind = getattr(hadoop, "Options$Rename")
         options = self._gateway.new_array(kind, 1)
         options[0] = kind.OVERWRITE if overwrite else kind.NONE
-        context = hadoop.FileContext.getFileContext(self.jvm.java.net.URI.create(address), self.conf)
+        context = hadoop.FileContext.getFileContext(target.toUri(), self.conf)
         context.rename(source, target, options)
 
 

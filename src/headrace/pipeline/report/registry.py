@@ -12,6 +12,7 @@ This module does not import Spark: `headrace job list` reads these files only.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import enum
 import math
@@ -25,7 +26,7 @@ from msgspec import Struct
 from headrace.errors import HeadraceError
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
-from headrace.pipeline.folders.folder import Folder, Lock, write_json
+from headrace.pipeline.folders.folder import Folder, FolderUnavailable, Lock, write_json
 from headrace.pipeline.folders.opened import open_folder
 from headrace.pipeline.report.hot_keys import HotKey
 
@@ -216,7 +217,8 @@ class JobFolder:
         now_s = time.monotonic()
         if self.folder.path is not None or now_s - self._stop_looked_s >= REMOTE_LOOK_S:
             self._stop_looked_s = now_s
-            self._is_stop_requested = self.folder.exists(STOP_FILE)
+            with contextlib.suppress(FolderUnavailable):  # if that lasts, the job fails, and reports it
+                self._is_stop_requested = self.folder.exists(STOP_FILE)
         return self._is_stop_requested
 
     def clear_stop(self) -> None:
@@ -292,9 +294,12 @@ class Registry:
             folder.take()
         except BadJob as runs:
             raise BadJob(f"job {name} runs", hint=f"headrace job stop {name} first") from runs
+        lock: Lock | None = None
         try:
             checkpoint = self.checkpoint(name)
-            _require_free(name, checkpoint, folder)
+            lock = lock_of(checkpoint, folder)
+            if lock is not None and not lock.take():
+                raise BadJob(f"job {name} runs in {lock.holder()}", hint="stop it there first")
             kept = folder.deleted_checkpoints()
             known = filter(None, (found.checkpoint, checkpoint.identity()))
             identities = dict.fromkeys((*kept.checkpoints, *known))
@@ -310,6 +315,8 @@ class Registry:
                 msgspec.structs.replace(found, batch_id=None, watermark=None, state_rows=0, state_bytes=0)
             )
         finally:
+            if lock is not None:
+                lock.release()
             folder.release()
 
 
@@ -317,9 +324,3 @@ def lock_of(checkpoint: Checkpoint, folder: JobFolder) -> Lock | None:
     """The lock of a checkpoint that other machines reach; None if the lock of the job's folder protects it."""
     is_inside = checkpoint.folder.address.startswith(f"{folder.folder.address}/")
     return None if is_inside else checkpoint.lock()
-
-
-def _require_free(name: str, checkpoint: Checkpoint, folder: JobFolder) -> None:
-    lock = lock_of(checkpoint, folder)
-    if lock is not None and lock.is_taken():
-        raise BadJob(f"job {name} runs, in {lock.holder()}", hint="stop it there first")

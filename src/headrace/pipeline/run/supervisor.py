@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.errors import HeadraceError
 from headrace.pipeline import points
 from headrace.pipeline.errors import BadJob, JobFailed
 from headrace.pipeline.report.registry import ENDS, JobState, JobStatus
@@ -293,6 +294,9 @@ class RunningJob:
             fields["error"] = failures.in_short(failure)
         self._report.change(state, **fields)
         self._report.close()
-        self._folder.clear_stop()
-        self._release()
+        try:
+            self._folder.clear_stop()
+            self._release()
+        except HeadraceError as error:
+            logger.warning("job %s: its folder could not be released: %s", self.name, error)
         self._ended.set()
