@@ -9,13 +9,14 @@ ARGS    ?=
 FUZZ_EXAMPLES ?= 100000
 TEST_WORKERS ?= 2
 
-.PHONY: help setup run test lint types contracts unit test-slow bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc bench-search bench-patterns bench-sketches bench-rpc bench-edges fuzz explore docs docs-reference format clean
+.PHONY: help setup run test lint types contracts unit test-slow test-cluster bench-broker bench-queue bench-ordered-queue bench-pipeline bench-operators bench-cdc bench-search bench-patterns bench-sketches bench-rpc bench-edges fuzz explore docs docs-reference format clean
 
 help:
 	@echo "make setup           set up .venv with everything that the targets below need"
 	@echo "make run             start a broker with a small live stream and show it (Ctrl-C stops it)"
 	@echo "make test            lint, format check, types, import contracts, tests"
 	@echo "make test-slow       the slow tests: crashes under load, test suites of other clients"
+	@echo "make test-cluster    jobs with checkpoints in HDFS and S3, and on a Spark cluster without a shared folder"
 	@echo "make fuzz            FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) generated inputs for every decoder"
 	@echo "make explore         check the properties of hypothesis with other inputs than make test"
 	@echo "make bench-broker    measure the broker and Apache Kafka"
@@ -64,10 +65,13 @@ contracts: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not bench" $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not bench and not cluster" $(ARGS)
 
 test-slow: setup
-	$(BIN)/python -m pytest -m "slow and not bench" $(ARGS)
+	$(BIN)/python -m pytest -m "slow and not bench and not cluster" $(ARGS)
+
+test-cluster: setup
+	$(BIN)/python -m pytest -m cluster $(ARGS)
 
 fuzz: setup
 	HEADRACE_TEST_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest -m fuzz --hypothesis-profile=fuzz --timeout=0 $(ARGS)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from headrace.testing.hdfs import HdfsCluster
 from headrace.testing.mariadb import MariadbServer
 from headrace.testing.opensearch import OpenSearchServer
 from headrace.testing.postgres import PostgresServer
 from headrace.testing.redis_server import RedisServer
 from headrace.testing.requirements import require_java, require_mariadb, require_postgres, require_redis
+from headrace.testing.s3 import S3Server
 from tests.compatibility.brokers import BrokerUnderTest, running_broker
 
 if TYPE_CHECKING:
@@ -161,4 +163,20 @@ def redis_server() -> Iterator[RedisServer]:
     """The one Redis of this test run; a test has key names of its own, or starts a server that it may stop."""
     require_redis()
     with RedisServer(appendonly="no") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[HdfsCluster]:
+    """The one HDFS of this test run; a test has folders of its own."""
+    require_java()
+    with HdfsCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """The one S3 server of this test run; a test has folders of its own."""
+    require_java()
+    with S3Server() as server:
         yield server

@@ -18,6 +18,7 @@ from headrace.operators.late_rows import (
     LATE_ROWS,
     LateRow,
     LateRowsTo,
+    PassedLots,
     delete_lots,
     late_lots,
     original_row,
@@ -32,10 +33,14 @@ TO_JOB = LateRowsTo(topic="", operator="session", owner="00000000")
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of late rows, in a task of batch 7."""
+    in_task(monkeypatch, str(tmp_path))
+    return tmp_path
+
+
+def in_task(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     monkeypatch.setattr(TaskContext, "_taskContext", None)
     context = TaskContext()  # the only one of the process, until the test ends
-    context._localProperties = {LATE_ROWS_FOLDER: str(tmp_path), "streaming.sql.batchId": "7"}
-    return tmp_path
+    context._localProperties = {LATE_ROWS_FOLDER: place, "streaming.sql.batchId": "7"}
 
 
 def rows_of(*originals: dict[str, Any]) -> pa.Table:
@@ -62,7 +67,8 @@ def test_a_retried_task_replaces_its_file(folder: Path) -> None:
         TO_TOPIC.write(rows_of({"row": content}), 3)
     (lot,) = late_lots(folder, 7)
     assert [row.content for row in lot.rows()] == ["two"]
-    assert [path.name for path in lot.path.parent.iterdir()] == ["tumbling 1f2e3d4c 3.arrow"]
+    assert isinstance(lot.content, Path)
+    assert [path.name for path in lot.content.parent.iterdir()] == ["tumbling 1f2e3d4c 3.arrow"]
 
 
 def test_a_batch_is_deleted_alone(folder: Path) -> None:
@@ -117,3 +123,19 @@ def test_the_json_of_a_row_has_all_its_columns_and_its_record(spark: SparkSessio
     original = json.loads(text)
     assert json.loads(original.pop("row")) == {"user": "ann", "a.b": None}
     assert original == {"_key_base64": "AA==", "_offset": 5}
+
+
+def test_rows_that_tasks_pass_with_their_results_are_those_of_their_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passed = PassedLots()
+    in_task(monkeypatch, passed.address)
+    for content in ("one", "two"):
+        TO_TOPIC.write(rows_of({"row": content}), 3)
+    TO_TOPIC.require_place()
+    assert passed.of_batch(6) == []
+    (lot,) = passed.of_batch(7)
+    assert (lot.topic, lot.operator) == (TO_TOPIC.topic, "tumbling")
+    assert [row.content for row in lot.rows()] == ["two"], "a retried task replaces its rows"
+    passed.delete(7)
+    assert passed.of_batch(7) == []

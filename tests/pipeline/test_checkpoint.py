@@ -98,7 +98,7 @@ def test_restore_deletes_the_older_checkpoint(tmp_path: Path) -> None:
     checkpoint = as_spark_writes(tmp_path / "checkpoint")
     fence = Fence(job="j", checkpoint="7c17cd84", batch_id=5, starts=(SECOND,), ends=(THIRD,))
     checkpoint.restore(fence, conf={}, now_ms=1)
-    assert sorted(path.name for path in (checkpoint.folder / "offsets").iterdir()) == ["4", "5"]
+    assert sorted(path.name for path in Path(checkpoint.folder.address, "offsets").iterdir()) == ["4", "5"]
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 

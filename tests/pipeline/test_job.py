@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.pipeline import Job, read_topic
-from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob, BadSink, JobFailed
 from headrace.pipeline.launch import Launch
 from headrace.pipeline.report.progress import JOBS_TOPIC
@@ -102,7 +101,7 @@ def test_running_job_writes_new_records_and_drains_when_it_is_stopped(
     Registry(data_dir()).request_stop(name)
     assert running.wait(WAIT_S)
     assert running.status().state is JobState.STOPPED
-    checkpoint = Checkpoint(Registry(data_dir()).folder(name).checkpoint)
+    checkpoint = Registry(data_dir()).folder(name).checkpoint()
     # The first batch is empty if it was planned before the record came.
     assert checkpoint.committed_batch() == checkpoint.planned_batch() in (0, 1)
     assert Registry(data_dir()).read(name) == running.status()

@@ -14,8 +14,8 @@ def commit(view: str, version: int, data_dir: Path, ends: str) -> None:
         job=job_name(view, version), checkpoint="c", batch_id=0, starts=('{"t":{"0":0}}',), ends=(ends,)
     )
     checkpoint = checkpoint_of(view, version, data_dir)
-    checkpoint.folder.parent.mkdir(parents=True, exist_ok=True)
+    Path(checkpoint.folder.address).parent.mkdir(parents=True, exist_ok=True)
     checkpoint.restore(fence, conf={}, now_ms=1)
-    commits = checkpoint.folder / "commits"
+    commits = Path(checkpoint.folder.address) / "commits"
     commits.mkdir()
     (commits / "0").write_text('v1\n{"nextBatchWatermarkMs": 0}')

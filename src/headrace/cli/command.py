@@ -51,6 +51,15 @@ DataDir = Annotated[
         help="Folder with the jobs' checkpoints. Default: [pipeline] data_dir in headrace.toml, else data.",
     ),
 ]
+JobsDataDir = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir",
+        metavar="FOLDER",
+        help="Folder with the jobs' checkpoints, or its address. Default: [pipeline] data_dir in headrace.toml, else "
+        "data.",
+    ),
+]
 DeleteConfigs = Annotated[
     list[str] | None,
     typer.Option("--delete-config", metavar="NAME", help="Reset to the default; repeatable."),

@@ -1,13 +1,18 @@
-"""Files of late rows, through which tasks pass them to the job that writes them to their topic.
+"""How tasks pass late rows to the job that writes them to their topic: in files, or with the results of the tasks.
 
 A bucket writes the late rows of a batch to a file, in a folder that a local property of the query sets. The name of the
 file consists of batch and bucket, so a retried task writes the same file. The job sets the folder, reads the files
 after the sink has written, and writes the rows with the fence of the batch.
+
+If the job and the tasks share no folder, the property names an accumulator of Spark. Its updates reach the driver with
+the result of a task, before the sink has written. The same name identifies the rows of a retried task. Each row is
+compressed, and all late rows of a batch are in the memory of the driver.
 """
 
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import logging
 import shutil
@@ -25,6 +30,7 @@ from headrace.plan_names import LATE_ROWS_FOLDER, RECORD_COLUMNS
 from headrace.sync import sync_file
 
 if TYPE_CHECKING:
+    from pyspark.accumulators import AccumulatorParam
     from pyspark.sql import Column, DataFrame
 
 BATCH_PROPERTY = "streaming.sql.batchId"
@@ -44,6 +50,13 @@ LATE_ROWS = pa.schema(
 )
 """One entry for each window for which a row was late. A row that an operator rejects has no window, and a reason.
 `original` is the JSON of `original_row`."""
+
+_Place = tuple[int, str, str]
+"""Batch, topic and name."""
+
+_ACCUMULATOR = "accumulator:"
+_numbers = itertools.count(8_000_000)
+"""Far above those that PySpark counts for a user's accumulators in this process."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +88,11 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
             )
         return folder
 
+    def require_place(self) -> None:
+        """In a task: fail before any row is late if nobody would write it."""
+        if _accumulator_of_task() is None:
+            self.require_folder()
+
     def _folder(self) -> Path | None:
         from pyspark import TaskContext
 
@@ -85,6 +103,10 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
 
     def write(self, rows: pa.Table, bucket: int) -> None:
         """Write the rows durably, in a task, before the batch can be committed."""
+        number = _accumulator_of_task()
+        if number is not None:
+            self._pass(number, rows, bucket)
+            return
         if not self.is_required and self._folder() is None:
             for reason in rows.column("reason").to_pylist():
                 _log.warning("%s: %s", self.operator, reason)
@@ -97,7 +119,28 @@ class LateRowsTo(Struct, frozen=True, kw_only=True):
                 writer.write_table(rows)
             stream.flush()
             sync_file(stream.fileno())
-        beside.replace(folder / f"{self.operator} {self.owner} {bucket}{_SUFFIX}")
+        beside.replace(folder / self._name(bucket))
+
+    def _name(self, bucket: int) -> str:
+        return f"{self.operator} {self.owner} {bucket}{_SUFFIX}"
+
+    def _pass(self, number: int, rows: pa.Table, bucket: int) -> None:
+        from pyspark import TaskContext
+        from pyspark.accumulators import _accumulatorRegistry, _deserialize_accumulator
+
+        context = TaskContext.get()
+        assert context is not None
+        batch_id = int(context.getLocalProperty(BATCH_PROPERTY) or 0)
+        passed = _accumulatorRegistry.get(number)
+        if passed is None:
+            passed = _deserialize_accumulator(number, {}, _lots_param())
+        content = pa.BufferOutputStream()
+        with pa.ipc.new_stream(
+            content, LATE_ROWS, options=pa.ipc.IpcWriteOptions(compression="zstd")
+        ) as writer:
+            writer.write_table(rows)
+        place = batch_id, self.topic or _TOPIC_OF_JOB, self._name(bucket)
+        passed.add({place: content.getvalue().to_pybytes()})
 
 
 class LateRow(Struct, frozen=True, kw_only=True):
@@ -130,10 +173,11 @@ class LateLot(Struct, frozen=True, kw_only=True):
     topic: str
     """Empty for the dead-letter topic of the job."""
     operator: str
-    path: Path
+    content: Path | bytes
 
     def rows(self) -> Iterator[LateRow]:
-        with pa.ipc.open_stream(self.path.read_bytes()) as reader:
+        content = self.content if isinstance(self.content, bytes) else self.content.read_bytes()
+        with pa.ipc.open_stream(content) as reader:
             entries = reader.read_all().to_pylist()
         for entry in entries:
             record = json.loads(entry.pop("original"))
@@ -146,10 +190,58 @@ def late_lots(folder: Path, batch_id: int) -> list[LateLot]:
         LateLot(
             topic="" if path.parent.name == _TOPIC_OF_JOB else path.parent.name,
             operator=path.name.split(" ")[0],
-            path=path,
+            content=path,
         )
         for path in sorted((folder / str(batch_id)).glob(f"*/*{_SUFFIX}"))
     ]
+
+
+class PassedLots:
+    """On the driver: the late rows that the tasks of one job pass with their results."""
+
+    def __init__(self) -> None:
+        from pyspark.accumulators import Accumulator
+
+        number = next(_numbers)
+        self.address = f"{_ACCUMULATOR}{number}"
+        self._lots: Accumulator[dict[_Place, bytes]] = Accumulator(number, {}, _lots_param())
+
+    def of_batch(self, batch_id: int) -> list[LateLot]:
+        """The late rows of a batch, in a stable order."""
+        return [
+            LateLot(
+                topic="" if topic == _TOPIC_OF_JOB else topic, operator=name.split(" ")[0], content=content
+            )
+            for (batch, topic, name), content in sorted(self._lots.value.items())
+            if batch == batch_id
+        ]
+
+    def delete(self, batch_id: int) -> None:
+        """Those of this batch, and of earlier ones."""
+        for place in [place for place in self._lots.value if place[0] <= batch_id]:
+            del self._lots.value[place]
+
+
+def _lots_param() -> AccumulatorParam[dict[_Place, bytes]]:
+    from pyspark.accumulators import AccumulatorParam
+
+    class LotsParam(AccumulatorParam):  # type: ignore[type-arg]  # generic for type checkers only
+        def zero(self, value: dict[_Place, bytes]) -> dict[_Place, bytes]:
+            return {}
+
+        def addInPlace(self, value1: dict[_Place, bytes], value2: dict[_Place, bytes]) -> dict[_Place, bytes]:
+            value1.update(value2)
+            return value1
+
+    return LotsParam()
+
+
+def _accumulator_of_task() -> int | None:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    place = context.getLocalProperty(LATE_ROWS_FOLDER) if context else None
+    return int(place.removeprefix(_ACCUMULATOR)) if place and place.startswith(_ACCUMULATOR) else None
 
 
 def delete_lots(folder: Path, batch_id: int) -> None:

@@ -11,32 +11,35 @@ The formats are Spark's, and Spark reads the restored files.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.fence import Fence
+from headrace.pipeline.folders.folder import Folder, Lock
+from headrace.pipeline.folders.opened import open_folder
 
 NO_OFFSET = "-"
 """Spark's notation for a source without an offset."""
 
 LOG_VERSION = "v1"
 
-REMOVED, RESTORED = "removed", "restored"
-"""A checkpoint is deleted, and written, as a whole: under a name beside it."""
+METADATA = "metadata"
+"""Spark writes it first. A folder without it is no checkpoint."""
 
-_TEMPORARY = re.compile(r"\..+(\.tmp|\.tmp\.crc|\.json\.\d+)")
+LOCK = "headrace-lock"
+"""Of a checkpoint that several machines reach."""
+
+_TEMPORARY = re.compile(r"\..+(\.tmp|\.tmp\.crc|\.\d+)")
 """Files that Spark and Headrace write before they rename them."""
 
 
 class Checkpoint:
-    """One job's checkpoint in a folder that this machine can reach."""
+    """One job's checkpoint, in a folder of this machine or at an address that Spark reaches."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | str | Folder) -> None:
+        self.folder = open_folder(folder)
         self._identity: str | None = None
         self._last: tuple[int, tuple[str, ...]] | None = None
 
@@ -47,25 +50,35 @@ class Checkpoint:
     def identity(self) -> str | None:
         """The identity of the query; None before its first start."""
         try:
-            text = (self.folder / "metadata").read_text()
+            text = self.folder.read(METADATA).decode()
         except FileNotFoundError:
             return None
         try:
             return str(json.loads(text)["id"])
         except (ValueError, KeyError, TypeError) as error:
             raise BadJob(
-                f"{self.folder / 'metadata'} is damaged: {text[:100]!r}",
+                f"{self.folder.address}/{METADATA} is damaged: {text[:100]!r}",
                 hint="remove the checkpoint folder: a job without state resumes from the fence of its target, and a "
                 "job with state fails with instructions for a rebuild",
             ) from error
 
     def planned_batch(self) -> int | None:
         """The newest batch whose offsets are fixed."""
-        return _newest(self.folder / "offsets")
+        return self._newest("offsets")
 
     def committed_batch(self) -> int | None:
         """The newest committed batch."""
-        return _newest(self.folder / "commits")
+        return self._newest("commits")
+
+    def _newest(self, log: str) -> int | None:
+        return max((int(name) for name in self.folder.names(log) if name.isdecimal()), default=None)
+
+    def lock(self) -> Lock | None:
+        """None on this machine: there the folder of the job has a lock."""
+        return None if self.folder.path is not None else self.folder.lock(LOCK)
+
+    def has_state(self) -> bool:
+        return bool(self.folder.names("state"))
 
     def is_committed(self, batch_id: int) -> bool:
         committed = self.committed_batch()
@@ -100,11 +113,12 @@ class Checkpoint:
 
     def _planned(self, batch_id: int) -> tuple[str, tuple[str, ...]]:
         """What Spark has fixed for a batch: its metadata as JSON, and the end offsets of each source."""
-        path = self.folder / "offsets" / str(batch_id)
-        version, about, *sources = path.read_text().rstrip("\n").split("\n")
+        planned = self.folder.read(f"offsets/{batch_id}").decode()
+        version, about, *sources = planned.rstrip("\n").split("\n")
         if version != LOG_VERSION:
             raise BadJob(
-                f"{path} has version {version}, and only version {LOG_VERSION} is supported",
+                f"{self.folder.address}/offsets/{batch_id} has version {version}, and only version {LOG_VERSION} is "
+                "supported",
                 hint="another version of Spark wrote it; run the job with that one, or reset it",
             )
         return about, tuple(sources)
@@ -122,7 +136,7 @@ class Checkpoint:
     def _first_offsets(self, source: int) -> str:
         """The first offsets of a Kafka source; other sources have no such file."""
         try:
-            text = (self.folder / "sources" / str(source) / "0").read_text()
+            text = self.folder.read(f"sources/{source}/0").decode()
         except FileNotFoundError:
             return NO_OFFSET
         # The source writes a zero byte first, to distinguish its first version from the second. A source of files has
@@ -138,7 +152,7 @@ class Checkpoint:
         planned = self.planned_batch()
         if planned is None:
             raise BadJob(
-                f"{self.folder} has no batch yet, so that none can be planned after it",
+                f"{self.folder.address} has no batch yet, so that none can be planned after it",
                 hint="run the job once first",
             )
         about, last_ends = self._planned(planned)
@@ -148,17 +162,18 @@ class Checkpoint:
         if committed is not None and self.ends(committed) == ends:
             return committed
         if planned != committed:
-            raise BadJob(f"batch {planned} of {self.folder} is not committed", hint="run the job once first")
-        version, after = (self.folder / "commits" / str(planned)).read_text().split("\n")[:2]
+            raise BadJob(
+                f"batch {planned} of {self.folder.address} is not committed", hint="run the job once first"
+            )
+        version, after = self.folder.read(f"commits/{planned}").decode().split("\n")[:2]
         assert version == LOG_VERSION
         fields = {
             **json.loads(about),
             "batchTimestampMs": now_ms,
             "batchWatermarkMs": json.loads(after).get("nextBatchWatermarkMs", 0),
         }
-        beside = self.folder / "offsets" / f".{planned + 1}.planned.tmp"
-        _write(beside, "\n".join([LOG_VERSION, json.dumps(fields), *ends]))
-        beside.replace(self.folder / "offsets" / str(planned + 1))
+        content = "\n".join([LOG_VERSION, json.dumps(fields), *ends])
+        self.folder.write(f"offsets/{planned + 1}", content.encode())
         return planned + 1
 
     def restore(self, fence: Fence, *, conf: Mapping[str, str], now_ms: int) -> None:
@@ -169,58 +184,38 @@ class Checkpoint:
         Spark will run that batch again, from the same offsets and with its old number. The target has the whole batch
         or a part of it, and accepts what is missing.
         """
-        folder = self._beside(RESTORED)
-        shutil.rmtree(folder, ignore_errors=True)
-        _write(folder / "metadata", json.dumps({"id": fence.checkpoint}))
+        files = {
+            METADATA: json.dumps({"id": fence.checkpoint}),
+            f"offsets/{fence.batch_id}": _offset_log(fence.ends, conf, now_ms),
+        }
         if fence.batch_id > 0:
-            committed = str(fence.batch_id - 1)
-            _write(folder / "offsets" / committed, _offset_log(fence.starts, conf, now_ms))
-            _write(folder / "commits" / committed, f'{LOG_VERSION}\n{{"nextBatchWatermarkMs": 0}}')
+            committed = fence.batch_id - 1
+            files[f"offsets/{committed}"] = _offset_log(fence.starts, conf, now_ms)
+            files[f"commits/{committed}"] = f'{LOG_VERSION}\n{{"nextBatchWatermarkMs": 0}}'
         else:
-            for source, start in enumerate(fence.starts):
-                if start != NO_OFFSET:
-                    _write(folder / "sources" / str(source) / "0", f"\0v1\n{start}")
-        _write(folder / "offsets" / str(fence.batch_id), _offset_log(fence.ends, conf, now_ms))
+            starts = {number: start for number, start in enumerate(fence.starts) if start != NO_OFFSET}
+            files |= {f"sources/{number}/0": f"\0v1\n{start}" for number, start in starts.items()}
         self.remove()
-        os.replace(folder, self.folder)
+        self.folder.fill(files, METADATA)
 
     def remove_leftovers(self) -> None:
         """Delete what a crash left. Call it before a query starts, while no other process runs the job."""
-        for name in (REMOVED, RESTORED):
-            shutil.rmtree(self._beside(name), ignore_errors=True)
+        self.folder.remove_leftovers()
+        if self.folder.path is None and self.identity() is None:
+            self.remove()  # the last removal was interrupted
         if self.planned_batch() is None:
             # Spark rejects a first batch that finds any file.
             for log in ("offsets", "commits", "state"):
-                shutil.rmtree(self.folder / log, ignore_errors=True)
-        for folder, _, names in os.walk(self.folder):
-            for name in filter(_TEMPORARY.fullmatch, names):
-                Path(folder, name).unlink(missing_ok=True)
-
-    def _beside(self, name: str) -> Path:
-        return self.folder.with_name(f".{self.folder.name}.{name}")
+                self.folder.delete(log)
+        for name in self.folder.hidden_files():
+            if _TEMPORARY.fullmatch(name.rpartition("/")[2]):
+                self.folder.delete(name)
 
     def remove(self) -> None:
-        """Delete everything, state included."""
-        if self.folder.exists():
-            # An interrupted removal must not leave half a checkpoint.
-            doomed = self._beside(REMOVED)
-            shutil.rmtree(doomed, ignore_errors=True)
-            os.replace(self.folder, doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _newest(log: Path) -> int | None:
-    try:
-        return max((int(entry) for entry in os.listdir(log) if entry.isdecimal()), default=None)
-    except FileNotFoundError:
-        return None
+        """Delete everything, state included, and nothing of a lock that this process holds."""
+        self.folder.clear(METADATA, keep=LOCK if self.folder.path is None else "")
 
 
 def _offset_log(offsets: tuple[str, ...], conf: Mapping[str, str], now_ms: int) -> str:
     metadata = {"batchWatermarkMs": 0, "batchTimestampMs": now_ms, "conf": dict(conf)}
     return "\n".join([LOG_VERSION, json.dumps(metadata), *offsets])
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)

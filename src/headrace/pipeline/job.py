@@ -17,6 +17,7 @@ from headrace.clock import SystemClock
 from headrace.dead_letters import dead_letter_topic
 from headrace.errors import HeadraceError
 from headrace.pipeline import launch
+from headrace.pipeline.addresses import normal
 from headrace.pipeline.answering.answer_thread import Answering
 from headrace.pipeline.answering.declaration import declared_answers
 from headrace.pipeline.answering.state_partitions import StatePartitions
@@ -28,7 +29,7 @@ from headrace.pipeline.graph.mermaid import mime_bundle
 from headrace.pipeline.graph.plan import Plan
 from headrace.pipeline.letters.dead_letters import DeadLetters
 from headrace.pipeline.letters.late_rows import LateRows
-from headrace.pipeline.report.registry import JobFolder, JobState, JobStatus, Registry, check_name
+from headrace.pipeline.report.registry import JobFolder, JobState, JobStatus, Registry, check_name, lock_of
 from headrace.pipeline.run.bounded import BoundedRun
 from headrace.pipeline.run.launched import LaunchedJobs, add_direct, launched_jobs
 from headrace.pipeline.run.stream import StreamRun
@@ -36,7 +37,7 @@ from headrace.pipeline.run.supervisor import Run, RunningJob
 from headrace.pipeline.settings import pipeline_settings
 from headrace.pipeline.sinks.sink import OutputMode, with_nullable_fields
 from headrace.pipeline.source.options import without_batch_options
-from headrace.pipeline.spark.session import bootstrap_of, data_dir
+from headrace.pipeline.spark.session import bootstrap_of, data_address, local_cores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,7 +64,8 @@ class Job:
     interval       between the starts of micro-batches; in real-time mode, between checkpoints
     output_mode    Spark's: "append", "update" or "complete"; by default the sink chooses
     restarts_max   how many failures in a row are retried, instead of the setting
-    checkpoint     a folder for Spark's checkpoint, instead of the one in the data folder
+    checkpoint     a folder for Spark's checkpoint, instead of the one in the data folder, or an address that Spark
+                   reaches, such as hdfs://… or s3a://…
     dead_letters   the topic for records that can't be parsed and rows that the sink rejects, dlq.NAME by default
     until          the job ends at these offsets: a text for each source, as in a fence
     answers        classes that `@answers` decorates: what the job answers from its state; with them, or with an
@@ -142,8 +144,8 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
     # Reports, offsets and dead letters go to the broker that the records come from.
     of_sources = [source.spec.bootstrap for source in plan.sources if source.spec is not None]
     bootstrap = of_sources[0] if of_sources else bootstrap_of(rows.sparkSession)
-    folder = Registry(data_dir()).folder(job.name)
-    checkpoint = Checkpoint(_checkpoint_folder(job, folder))
+    folder = Registry(data_address()).folder(job.name)
+    checkpoint = folder.checkpoint() if job.checkpoint is None else Checkpoint(normal(job.checkpoint))
     letters = DeadLetters(
         job.name,
         plan.sources,
@@ -152,7 +154,7 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
         topic=job.dead_letters,
         checkpoint=checkpoint.folder,
     )
-    late_rows = LateRows(letters, plan.marks, checkpoint=checkpoint.folder)
+    late_rows = LateRows(letters, plan.marks, checkpoint=checkpoint.folder.path)
     _check_plan(job, plan, late_rows)
     _check_lags(job, plan, output_mode)
     answering = None
@@ -160,7 +162,12 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
         answering = Answering(
             job.name,
             declared_answers(job.name, job.answers),
-            StatePartitions(rows.sparkSession, checkpoint, plan.marks),
+            StatePartitions(
+                rows.sparkSession,
+                checkpoint,
+                plan.marks,
+                is_local=local_cores(rows.sparkSession.conf.get("spark.master") or "") is not None,
+            ),
             bootstrap=bootstrap,
         )
     if launched is not None:
@@ -201,12 +208,13 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
                 dict.fromkeys((*_dead_letter_topics(plan, letters.topic), letters.topic))
             ),
             bootstrap=bootstrap,
-            checkpoint_folder=str(checkpoint.folder) if rows.isStreaming else "",
+            checkpoint_folder=checkpoint.folder.address if rows.isStreaming else "",
             started_ms=now_ms,
             updated_ms=now_ms,
         ),
         run,
         folder=folder,
+        checkpoint_lock=lock_of(checkpoint, folder) if rows.isStreaming else None,
         settings=settings,
         # Only a launch that ends runs its jobs one after the other.
         upstream=launched.writers_of(plan.reads) if launched is not None and options.once else (),
@@ -267,18 +275,6 @@ def _trigger(job: Job, options: launch.Launch) -> dict[str, Any]:
         return {"availableNow": True}
     interval = job.interval or INTERVALS[job.mode]
     return {"realTime": interval} if job.mode == "realtime" else {"processingTime": interval}
-
-
-def _checkpoint_folder(job: Job, folder: JobFolder) -> Path:
-    if job.checkpoint is None:
-        return folder.checkpoint
-    text = str(job.checkpoint).removeprefix("file://")
-    if "://" in text:
-        raise BadJob(
-            f"job {job.name}: the checkpoint {job.checkpoint} is not a folder of this machine",
-            hint="mount it, and use its path",
-        )
-    return Path(text).absolute()
 
 
 def _check_realtime(job: Job, rows: DataFrame) -> None:

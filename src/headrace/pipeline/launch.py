@@ -26,7 +26,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     bootstrap: str | None = None
     registry: str | None = None
     master: str | None = None
-    data_dir: Path | None = None
+    data_dir: str | Path | None = None
 
 
 _current = Launch()

@@ -7,12 +7,15 @@ defaults < the `[pipeline]` table of headrace.toml < HEADRACE_PIPELINE_<NAME> < 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headrace.kafka.settings import DEFAULT_REGISTRY
 from headrace.pipeline import launch
+from headrace.pipeline.addresses import is_remote, normal
+from headrace.pipeline.errors import BadJob
 from headrace.settings import load, setting
 
 
@@ -33,9 +36,16 @@ class PipelineSettings:
         doc="Where Spark runs: `local[*]` is inside this process with all its cores, `spark://HOST:PORT`, `yarn` and "
         "`k8s://…` are clusters.",
     )
-    data_dir: Path = setting(
-        Path("data"),
-        doc="Folder of checkpoints, logs and embedded targets. A cluster needs one that all of it sees.",
+    data_dir: str = setting(
+        "data",
+        doc="Folder of checkpoints, logs and embedded targets, or an address that Spark reaches, such as "
+        "`hdfs://head:8020/headrace` or `s3a://bucket/headrace`. A cluster needs an address, or a folder that all of "
+        "it mounts. With an address, Spark's log stays in `data` on this machine.",
+    )
+    spark_properties: Path | None = setting(
+        None,
+        doc="File with options of Spark, one `key value` in a line, as in `spark-defaults.conf`: for addresses and "
+        "credentials of stores (`spark.hadoop.fs.s3a.endpoint`). Options in a script override it.",
     )
     driver_memory: str = setting(
         "2g",
@@ -63,6 +73,39 @@ class PipelineSettings:
     restart_backoff_s_max: int = setting(
         60, minimum=1, doc="Longest pause before a restart: a database is back within minutes, not hours."
     )
+
+    @property
+    def local_data_dir(self) -> Path:
+        """For files that can only be on this machine."""
+        if is_remote(self.data_dir):
+            raise BadJob(
+                f"{self.data_dir} (data_dir) is not a folder of this machine",
+                hint="it can have the checkpoints of jobs; use --data-dir FOLDER, or set `at` of the sink",
+            )
+        return Path(normal(self.data_dir))
+
+    @property
+    def log_dir(self) -> Path:
+        """Of Spark's own files on this machine."""
+        return Path("data").absolute() if is_remote(self.data_dir) else self.local_data_dir
+
+
+def spark_properties(settings: PipelineSettings) -> dict[str, str]:
+    """The options in the file of the settings."""
+    if settings.spark_properties is None:
+        return {}
+    try:
+        lines = settings.spark_properties.read_text().splitlines()
+    except OSError as error:
+        raise BadJob(
+            f"{settings.spark_properties} (spark_properties) cannot be read: {error.strerror}",
+            hint="a text file with one option of Spark in a line: key value",
+        ) from error
+    pairs = (_PAIR.match(line.strip()) for line in lines if not line.lstrip().startswith(("#", "!")))
+    return {pair[1]: pair[2] for pair in pairs if pair is not None}
+
+
+_PAIR = re.compile(r"([^\s=:]+)\s*[\s=:]\s*(.*)")
 
 
 def pipeline_settings(**arguments: Any) -> PipelineSettings:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headrace.testing.failing_filesystem import FailingFileSystem, PowerLost
     from headrace.testing.faults import JobAborted, abort_at
     from headrace.testing.feed import Feed
+    from headrace.testing.hdfs import HdfsCluster
     from headrace.testing.java import JavaTools
     from headrace.testing.manual_clock import ManualClock
     from headrace.testing.mariadb import MariadbServer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from headrace.testing.ports import free_port, free_ports
     from headrace.testing.postgres import PostgresServer
     from headrace.testing.redis_server import RedisServer
+    from headrace.testing.s3 import S3Server
     from headrace.testing.server_process import ServerProcess
     from headrace.testing.spark_cluster import SparkCluster
     from headrace.testing.wire import Wire
@@ -38,6 +40,7 @@ else:
             "failing_filesystem": ("FailingFileSystem", "PowerLost"),
             "faults": ("JobAborted", "abort_at"),
             "feed": ("Feed",),
+            "hdfs": ("HdfsCluster",),
             "java": ("JavaTools",),
             "manual_clock": ("ManualClock",),
             "mariadb": ("MariadbServer",),
@@ -45,6 +48,7 @@ else:
             "ports": ("free_port", "free_ports"),
             "postgres": ("PostgresServer",),
             "redis_server": ("RedisServer",),
+            "s3": ("S3Server",),
             "server_process": ("ServerProcess",),
             "spark_cluster": ("SparkCluster",),
             "wire": ("Wire",),
@@ -57,6 +61,7 @@ __all__ = [
     "FailingArchive",
     "FailingFileSystem",
     "Feed",
+    "HdfsCluster",
     "JavaTools",
     "JobAborted",
     "ManualClock",
@@ -65,6 +70,7 @@ __all__ = [
     "PostgresServer",
     "PowerLost",
     "RedisServer",
+    "S3Server",
     "ServerProcess",
     "SparkCluster",
     "Wire",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,9 +30,13 @@ class SparkCluster:
             session("shop", master=cluster.master)
 
     Each worker has one core and `worker_memory` for executors. Everything listens on the loopback address only.
+
+    `hidden`: folders that workers do not see, as on machines of their own. Then each of them also has an empty
+    folder in place of this cluster's `folder`, so that the workers share none. It needs the `unshare` of Linux.
     """
 
-    def __init__(self, *, workers: int = 2, worker_memory: str = "1g") -> None:
+    def __init__(self, *, workers: int = 2, worker_memory: str = "1g", hidden: Sequence[Path] = ()) -> None:
+        self._hidden = tuple(hidden)
         self._workers = workers
         self._worker_memory = worker_memory
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -69,19 +75,20 @@ class SparkCluster:
             f"worker-{number}",
             "worker.Worker",
             *("--cores", "1", "--memory", self._worker_memory, "--work-dir", str(work), self.master),
+            before=_hiding([*self._hidden, self.folder]) if self._hidden else (),
         )
 
-    def _run(self, name: str, main_class: str, *arguments: str) -> Path:
+    def _run(self, name: str, main_class: str, *arguments: str, before: Sequence[str] = ()) -> Path:
         """Start a master or a worker; returns the path of its log."""
         home = _spark_home()
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}"]
+        command = [*before, str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}"]
         command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
-            "SPARK_LOCAL_DIRS": str(self.folder / "local"),
+            "SPARK_LOCAL_DIRS": str(self.folder / f"{name}-local"),
         }
         log = self.folder / f"{name}.log"
         with log.open("wb") as output:
@@ -116,6 +123,15 @@ class SparkCluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _hiding(folders: Sequence[Path]) -> list[str]:
+    """The beginning of a command that becomes another one, which sees these folders empty."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        raise ServerUnavailable("unshare is not installed", hint="it is a part of util-linux")
+    mounts = " && ".join(f"mount -t tmpfs headrace {shlex.quote(str(folder))}" for folder in folders)
+    return [unshare, "--map-root-user", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh"]
 
 
 def _spark_home() -> Path:

@@ -35,7 +35,7 @@ def letters_topic(view: str, version: int) -> str:
 
 
 def checkpoint_of(view: str, version: int, data_dir: Path) -> Checkpoint:
-    return Checkpoint(Registry(data_dir).folder(job_name(view, version)).checkpoint)
+    return Registry(data_dir).folder(job_name(view, version)).checkpoint()
 
 
 def ends_of(view: str, version: int, data_dir: Path) -> tuple[str, ...]:

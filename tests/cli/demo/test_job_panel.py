@@ -36,7 +36,7 @@ def panel(job: JobProcess, tmp_path: Path, clock: ManualClock) -> JobPanel:
 
 def write(data_dir: Path, status: JobStatus) -> None:
     folder = Registry(data_dir).folder(JOB)
-    folder.checkpoint.mkdir(parents=True, exist_ok=True)
+    (folder.path / "checkpoint").mkdir(parents=True, exist_ok=True)
     folder.write(status)
 
 

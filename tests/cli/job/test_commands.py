@@ -50,8 +50,8 @@ def recorded(data_dir: Path) -> JobStatus:
         hot_keys=(HotKey(operator="tumbling", key="/home", rows=9_000, share=0.6123, ms=151.4),),
     )
     folder = Registry(data_dir).folder(status.name)
-    folder.checkpoint.mkdir(parents=True)
-    (folder.checkpoint / "metadata").write_text('{"id":"5f0c"}')
+    (folder.path / "checkpoint").mkdir(parents=True)
+    ((folder.path / "checkpoint") / "metadata").write_text('{"id":"5f0c"}')
     folder.write(status)
     return status
 
@@ -154,8 +154,8 @@ class TestRecords:
         self, headrace: Headrace, data_dir: Path, recorded: JobStatus
     ) -> None:
         folder = Registry(data_dir).folder("clicks-by-url")
-        (folder.checkpoint / "commits").mkdir()
-        (folder.checkpoint / "commits" / "7").touch()
+        ((folder.path / "checkpoint") / "commits").mkdir()
+        ((folder.path / "checkpoint") / "commits" / "7").touch()
         folder.write(replace(recorded, state=JobState.FAILED, batch_id=None))
 
         ran = headrace("job", "reset", "clicks-by-url", "--data-dir", str(data_dir), code=1)
@@ -168,7 +168,7 @@ class TestRecords:
         folder = Registry(data_dir).folder("clicks-by-url")
 
         headrace("job", "reset", "clicks-by-url", "--data-dir", str(data_dir), "--yes")
-        assert not folder.checkpoint.exists()
+        assert not (folder.path / "checkpoint").exists()
         assert not folder.deleted_checkpoints().clear_target
 
         headrace("job", "reset", "clicks-by-url", "--data-dir", str(data_dir), "--yes", "--clear-target")
@@ -184,7 +184,7 @@ class TestRecords:
 
         assert "job clicks-by-url runs" in ran.err
         assert "hint: headrace job stop clicks-by-url" in ran.err
-        assert folder.checkpoint.exists()
+        assert (folder.path / "checkpoint").exists()
 
     def test_data_folder_comes_from_settings_too(
         self, environment: dict[str, str], tmp_path: Path, data_dir: Path, recorded: JobStatus

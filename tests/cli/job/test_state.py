@@ -16,9 +16,9 @@ from tests.cli.conftest import Headrace
 def checkpoint(tmp_path: Path) -> Path:
     """Of a job that has not had a batch yet."""
     folder = Registry(tmp_path).folder("counts")
-    folder.checkpoint.mkdir(parents=True)
+    (folder.path / "checkpoint").mkdir(parents=True)
     folder.write(JobStatus(name="counts", state=JobState.STOPPED, pid=1, mode="micro-batch"))
-    return folder.checkpoint
+    return folder.path / "checkpoint"
 
 
 def test_missing_job_is_an_error(headrace: Headrace, tmp_path: Path, checkpoint: Path) -> None:

@@ -39,7 +39,7 @@ class CopiedState:
         columns = [ids_column(ids), pa.array(list(rows)), pa.array(list(rows.values()))]
         run = Run.of(pa.table(columns, SCHEMA), np.empty(0, dtype=np.complex128))
         keep_copy(
-            self.checkpoint.folder / FOLDER,
+            Path(self.checkpoint.folder.address) / FOLDER,
             owner=owner or self.marks[0].owner,
             bucket=bucket,
             batch_id=batch_id,
@@ -47,6 +47,6 @@ class CopiedState:
         )
 
     def commit(self, batch_id: int) -> None:
-        commits = self.checkpoint.folder / "commits"
+        commits = Path(self.checkpoint.folder.address) / "commits"
         commits.mkdir(parents=True, exist_ok=True)
         (commits / str(batch_id)).touch()

@@ -14,6 +14,7 @@ from headrace import operators as op
 from headrace.errors import HeadraceError
 from headrace.pipeline import Pattern, read_topic
 from headrace.pipeline.errors import BadJob
+from headrace.pipeline.folders.local import LocalFolder
 from headrace.pipeline.graph.plan import (
     Plan,
     Step,
@@ -97,18 +98,18 @@ def test_other_stateless_steps_are_noted() -> None:
 
 
 def test_steps_are_read_back_from_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    assert saved_steps(path) is None
+    folder = LocalFolder(tmp_path)
+    assert saved_steps(folder, "plan.json") is None
     steps = (READ, COUNT, FILTER)
-    Plan(steps=steps, sources=(), is_aggregated=True, is_watermarked=False).save(path)
-    assert saved_steps(path) == steps
+    Plan(steps=steps, sources=(), is_aggregated=True, is_watermarked=False).save(folder, "plan.json")
+    assert saved_steps(folder, "plan.json") == steps
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"steps": [{"kind": "other"}]}'])
 def test_damaged_file_is_rejected_with_a_remedy(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(HeadraceError, match="not the plan of a job") as rejected:
-        saved_steps(tmp_path / "plan.json")
+        saved_steps(LocalFolder(tmp_path), "plan.json")
     assert rejected.value.hint.startswith("remove it")
 
 
@@ -214,7 +215,7 @@ def test_step_that_an_earlier_version_saved_is_compared_by_its_text(
     steps = read(clicks.transform(op.Tumbling("1 minute"))).steps
     old = [{"kind": each.kind, "operator": each.operator, "detail": each.detail} for each in steps]
     (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "steps": old}))
-    before = saved_steps(tmp_path / "plan.json")
+    before = saved_steps(LocalFolder(tmp_path), "plan.json")
     assert before is not None
     assert check_fits("j", before, steps) == ()
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from headrace.pipeline.checkpoint import NO_OFFSET
+from headrace.pipeline.folders.local import LocalFolder
 from headrace.pipeline.letters.file_letters import Lines, files_of_batch, readable
 
 
@@ -25,17 +26,17 @@ def test_files_of_a_batch_are_those_between_its_offsets(tmp_path: Path) -> None:
     for number in range(4):
         log(tmp_path, str(number), number)
 
-    assert files_of_batch(tmp_path, NO_OFFSET, offset(1)) == ("file:///0.csv", "file:///1.csv")
-    assert files_of_batch(tmp_path, offset(1), offset(2)) == ("file:///2.csv",)
-    assert files_of_batch(tmp_path, offset(3), offset(3)) == ()
+    assert files_of_batch(LocalFolder(tmp_path), NO_OFFSET, offset(1)) == ("file:///0.csv", "file:///1.csv")
+    assert files_of_batch(LocalFolder(tmp_path), offset(1), offset(2)) == ("file:///2.csv",)
+    assert files_of_batch(LocalFolder(tmp_path), offset(3), offset(3)) == ()
 
 
 def test_files_are_found_in_a_compacted_log(tmp_path: Path) -> None:
     log(tmp_path, "9.compact", *range(10))
     log(tmp_path, "10", 10)
 
-    assert files_of_batch(tmp_path, offset(8), offset(10)) == ("file:///9.csv", "file:///10.csv")
-    assert files_of_batch(tmp_path, offset(2), offset(3)) == ("file:///3.csv",)
+    assert files_of_batch(LocalFolder(tmp_path), offset(8), offset(10)) == ("file:///9.csv", "file:///10.csv")
+    assert files_of_batch(LocalFolder(tmp_path), offset(2), offset(3)) == ("file:///3.csv",)
 
 
 def test_equal_lines_have_different_numbers_also_if_parts_come_in_another_order(tmp_path: Path) -> None:

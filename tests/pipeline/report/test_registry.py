@@ -104,13 +104,13 @@ def test_request_to_stop_is_for_the_process_that_runs_now(registry: Registry, fo
 
 
 def test_reset_deletes_the_checkpoint_and_records_its_identity(registry: Registry, folder: JobFolder) -> None:
-    (folder.checkpoint / "offsets").mkdir(parents=True)
-    folder.plan.write_text("{}")
+    ((folder.path / "checkpoint") / "offsets").mkdir(parents=True)
+    (folder.path / "plan.json").write_text("{}")
     folder.write(replace(status(state=JobState.STOPPED, checkpoint="one"), batch_id=6, state_rows=8))
     registry.reset("orders")
     assert (registry.read("orders").batch_id, registry.read("orders").state_rows) == (None, 0)
-    assert not folder.checkpoint.exists()
-    assert not folder.plan.exists()
+    assert not (folder.path / "checkpoint").exists()
+    assert not (folder.path / "plan.json").exists()
     assert folder.deleted_checkpoints() == DeletedCheckpoints(checkpoints=("one",))
     folder.write(status(state=JobState.STOPPED, checkpoint="two"))
     registry.reset("orders", clear_target=True)

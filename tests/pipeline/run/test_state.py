@@ -11,8 +11,11 @@ from pyspark.sql import SparkSession
 
 from headrace import operators as op
 from headrace.errors import HeadraceError
+from headrace.operators.state.copies import read_buckets
+from headrace.operators.state.inspect import find_state
 from headrace.pipeline import read_topic
 from headrace.pipeline.errors import BadJob
+from headrace.pipeline.report.registry import Registry
 from headrace.pipeline.run.state import read_job_state
 from headrace.pipeline.spark.session import data_dir
 from tests.pipeline.journal_sink import Journal
@@ -78,3 +81,23 @@ def test_job_without_state_is_rejected(
     drain(name, read_topic(spark, topic, schema=SCHEMA), Journal(tmp_path / "journal.db"))
     with pytest.raises(BadJob, match="keeps no state"):
         read_job_state(data_dir(), name, rows_max=10)
+
+
+def test_state_is_read_bucket_by_bucket_if_driver_and_tasks_share_no_folder(
+    spark: SparkSession, topic: str, send: Send, tmp_path: Path, name: str
+) -> None:
+    send(topic, *(event(f"u{number}", 1, number) for number in range(20)))
+    rows = read_topic(spark, topic, schema=SCHEMA, event_time="at", watermark="1 hour")
+    window = op.Tumbling(
+        "1 minute", by="user", aggregate={"total": "sum(n)"}, late=op.Correct(within="1 day")
+    )
+    drain(name, rows.transform(window), Journal(tmp_path / "journal.db"))
+    checkpoint = Registry(data_dir()).checkpoint(name)
+    batch_id = checkpoint.committed_batch()
+    assert batch_id is not None
+    state = find_state(spark, checkpoint.folder.address)
+    buckets = read_buckets(spark, checkpoint.folder.address, state.owner, batch_id=batch_id)
+    tables = [rows for each in buckets if (rows := each.rows()) is not None]
+    assert len({each.number for each in buckets}) == len(buckets) > 1
+    assert sum(table.num_rows for table in tables) == state.count == 20
+    assert read_buckets(spark, checkpoint.folder.address, "other 12345678", batch_id=batch_id) == []

@@ -108,7 +108,7 @@ def test_checkpoint_from_an_old_copy_loses_no_row(
     """It would plan its next batch under a number that the target has, and the target would skip it."""
     send(topic, *orders(1))
     drain(name, read(spark, topic), journal)
-    checkpoint = Registry(data_dir()).folder(name).checkpoint
+    checkpoint = Registry(data_dir()).folder(name).path / "checkpoint"
     shutil.copytree(checkpoint, tmp_path / "copy")
     send(topic, *orders(2))
     drain(name, read(spark, topic), journal)

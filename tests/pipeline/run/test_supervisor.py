@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.errors import BadJob, JobFailed, SinkUnavailable
+from headrace.pipeline.folders import lease as leases
+from headrace.pipeline.folders.folder import Lock
+from headrace.pipeline.folders.lease import Lease
+from headrace.pipeline.folders.local import LocalFolder
 from headrace.pipeline.report.registry import JobFolder, JobState, JobStatus
 from headrace.pipeline.report.reporter import OnProgress
 from headrace.pipeline.run.supervisor import Run, RunningJob
@@ -69,12 +74,26 @@ class Jobs:
         self.folder = JobFolder(folder / "j")
         self._bootstrap = bootstrap
 
-    def job(self, run: Run, *, restarts_max: int = 10, upstream: Sequence[RunningJob] = ()) -> RunningJob:
+    def job(
+        self,
+        run: Run,
+        *,
+        restarts_max: int = 10,
+        upstream: Sequence[RunningJob] = (),
+        checkpoint_lock: Lock | None = None,
+    ) -> RunningJob:
         status = JobStatus(
             name="j", state=JobState.STARTING, pid=1, mode="micro-batch", bootstrap=self._bootstrap
         )
         settings = PipelineSettings(restarts_max=restarts_max, restart_backoff_s=0)
-        return RunningJob(status, run, folder=self.folder, settings=settings, upstream=upstream)
+        return RunningJob(
+            status,
+            run,
+            folder=self.folder,
+            settings=settings,
+            upstream=upstream,
+            checkpoint_lock=checkpoint_lock,
+        )
 
 
 @pytest.fixture
@@ -195,3 +214,31 @@ def test_job_starts_after_the_jobs_whose_output_it_reads(jobs: Jobs, tmp_path: P
     assert second.wait(WAIT_S)
     assert first.wait(0)
     assert run.starts == 1
+
+
+def test_checkpoint_that_another_process_uses_is_an_error_that_names_it(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEW_S", 0.05)
+    other, own = (Lease(LocalFolder(tmp_path / "lock")) for _ in range(2))
+    assert other.take()
+    with pytest.raises(BadJob, match=rf"job j runs already, in process {os.getpid()} on "):
+        jobs.job(ScriptedRun(), checkpoint_lock=own).start()
+    assert not jobs.folder.is_taken()
+    other.release()
+    job = jobs.job(ScriptedRun(), checkpoint_lock=own)
+    job.start()
+    assert job.wait(WAIT_S)
+    assert not other.is_taken()
+
+
+def test_job_that_has_lost_its_checkpoint_ends(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ScriptedRun(is_endless=True)
+    job = jobs.job(run, checkpoint_lock=Lease(LocalFolder(tmp_path / "lock")))
+    job.start()
+    monkeypatch.setattr(leases, "GIVE_UP_S", -1.0)
+    with pytest.raises(JobFailed, match="no longer has its checkpoint: the lease could not be renewed"):
+        job.wait(WAIT_S)
+    assert (run.starts, run.is_closed) == (1, True)

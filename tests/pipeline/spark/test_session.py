@@ -65,7 +65,7 @@ def test_options_of_java_come_from_the_settings_and_from_the_caller(
 ) -> None:
     monkeypatch.setenv("HEADRACE_PIPELINE_DRIVER_JAVA_OPTIONS", "-Xss4m -XX:+UseZGC")
     own = spark_conf("x", pipeline_settings())
-    whole = _whole_conf(own, {"spark.driver.extraJavaOptions": "-Dx=1"}, tmp_path, tmp_path / "x.log")
+    whole = _whole_conf(own, {"spark.driver.extraJavaOptions": "-Dx=1"}, [tmp_path], tmp_path / "x.log")
     options = whole["spark.driver.extraJavaOptions"].split()
     assert options[-3:] == ["-Xss4m", "-XX:+UseZGC", "-Dx=1"]
     assert COLLECTOR not in options
@@ -74,7 +74,7 @@ def test_options_of_java_come_from_the_settings_and_from_the_caller(
 def test_java_compiles_later_unless_the_caller_sets_another_scale(tmp_path: Path) -> None:
     chosen = "-XX:CompileThresholdScaling=1"
     for wanted in ({}, {"spark.driver.extraJavaOptions": chosen}):
-        whole = _whole_conf(spark_conf("x", pipeline_settings()), wanted, tmp_path, tmp_path / "x.log")
+        whole = _whole_conf(spark_conf("x", pipeline_settings()), wanted, [tmp_path], tmp_path / "x.log")
         options = whole["spark.driver.extraJavaOptions"].split()
         assert options.index(COMPILATION) >= 0
         assert not wanted or options.index(chosen) > options.index(COMPILATION)  # Java takes the last

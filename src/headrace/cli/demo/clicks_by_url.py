@@ -7,6 +7,7 @@ It prints when Spark is ready and when the job is started, so that `headrace run
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 JOB = "clicks-by-url"
 MILESTONE = "milestone"
@@ -40,7 +41,7 @@ def main() -> None:
     milestone("start of the job")
     launched = launch.current()
     if launched.data_dir is not None and launched.bootstrap is not None:
-        start_views(spark, Cluster(launched.bootstrap, timeout_s=REQUEST_TIMEOUT_S), launched.data_dir)
+        start_views(spark, Cluster(launched.bootstrap, timeout_s=REQUEST_TIMEOUT_S), Path(launched.data_dir))
 
 
 def milestone(name: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
-from headrace.cli.command import DataDir, JobName, bootstrap_option, command_group
+from headrace.cli.command import JobName, JobsDataDir, bootstrap_option, command_group
 from headrace.cli.job import dead
 from headrace.cli.output import Format, format_time, note, print_table, result, show
 from headrace.errors import HeadraceError
@@ -72,7 +72,7 @@ def run(
     bootstrap: Bootstrap = None,
     registry: RegistryUrl = None,
     master: Master = None,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
 ) -> None:
     """Run a script's jobs until Ctrl-C; with --once, until they have processed all current records.
 
@@ -118,7 +118,7 @@ def prepare() -> None:
 
 
 @app.command("list")
-def list_jobs(data_dir: DataDir = None, format: Format = "text") -> None:
+def list_jobs(data_dir: JobsDataDir = None, format: Format = "text") -> None:
     """List the jobs of a data folder, running or not.
 
     \b
@@ -137,7 +137,7 @@ def _print_jobs(jobs: Sequence[JobStatus]) -> None:
 
 
 @app.command()
-def status(name: JobName, data_dir: DataDir = None, format: Format = "text") -> None:
+def status(name: JobName, data_dir: JobsDataDir = None, format: Format = "text") -> None:
     """Show the state of a job.
 
     \b
@@ -166,7 +166,7 @@ def state(
     ] = None,
     operator: Annotated[int | None, typer.Option(help="Only the stateful operator with this number.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Rows to show of each operator.")] = 20,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
     format: Format = "text",
 ) -> None:
     """Show the state of a job's stateful operators, as of its last batch. The job may run or not.
@@ -201,7 +201,7 @@ class StoppedJob(Struct, frozen=True, kw_only=True):
 
 
 @app.command()
-def stop(name: JobName, data_dir: DataDir = None, format: Format = "text") -> None:
+def stop(name: JobName, data_dir: JobsDataDir = None, format: Format = "text") -> None:
     """Stop a running job after its current batch, and wait for it.
 
     The other jobs of the same script continue.
@@ -238,7 +238,7 @@ def reset(
         bool, typer.Option("--clear-target", help="Also clear the target when the job runs the next time.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm without being asked.")] = False,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
     format: Format = "text",
 ) -> None:
     """Delete the checkpoint and the state of a job, after a confirmation.
@@ -282,7 +282,7 @@ def explain(
     bootstrap: Bootstrap = None,
     registry: RegistryUrl = None,
     master: Master = None,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
     format: Format = "text",
 ) -> None:
     """Show the graph of a script's topics, jobs and tables, and each job's steps, without running a job.
@@ -317,7 +317,7 @@ def _launch(
     bootstrap: str | None,
     registry: str | None,
     master: str | None,
-    data_dir: Path | None,
+    data_dir: str | None,
     once: bool = False,
     rebuild: bool = False,
     explain: bool = False,
@@ -342,7 +342,7 @@ def _require_spark() -> None:
         raise HeadraceError("jobs run on Spark, which is not installed", hint="pip install 'headrace[spark]'")
 
 
-def _registry(data_dir: Path | None) -> Registry:
+def _registry(data_dir: str | None) -> Registry:
     from headrace.pipeline.report.registry import Registry
     from headrace.pipeline.settings import pipeline_settings
 

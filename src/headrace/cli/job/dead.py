@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.command import DataDir, JobName, bootstrap_option, command_group, connect
+from headrace.cli.command import JobName, JobsDataDir, bootstrap_option, command_group, connect
 from headrace.cli.letters import (
     All,
     DryRun,
@@ -50,7 +49,7 @@ def list_dead(
     topic: Topic = None,
     format: Format = "text",
     bootstrap: Bootstrap = None,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
 ) -> None:
     """List the letters that were neither redriven nor discarded yet.
 
@@ -68,7 +67,7 @@ def show_dead(
     topic: Topic = None,
     format: Format = "text",
     bootstrap: Bootstrap = None,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
 ) -> None:
     """Show all of one letter.
 
@@ -86,7 +85,7 @@ def redrive(
     topic: Topic = None,
     format: Format = "text",
     bootstrap: Bootstrap = None,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
 ) -> None:
     """Write letters to the end of their original topics again, with key, value, headers and a count of redrives.
 
@@ -110,7 +109,7 @@ def discard(
     topic: Topic = None,
     format: Format = "text",
     bootstrap: Bootstrap = None,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
 ) -> None:
     """Remove letters from the list without redriving them. They stay in the topic until it is purged.
 
@@ -127,7 +126,7 @@ def purge(
     topic: Topic = None,
     format: Format = "text",
     bootstrap: Bootstrap = None,
-    data_dir: DataDir = None,
+    data_dir: JobsDataDir = None,
 ) -> None:
     """Delete the job's dead letters, also those that were redriven or discarded.
 
@@ -137,7 +136,7 @@ def purge(
     purge_letters(_letters(name, topic, bootstrap, data_dir), yes=yes, format=format)
 
 
-def _letters(name: str, topic: str | None, bootstrap: str | None, data_dir: Path | None) -> DeadLetters:
+def _letters(name: str, topic: str | None, bootstrap: str | None, data_dir: str | None) -> DeadLetters:
     from headrace.pipeline.report.registry import Registry
     from headrace.pipeline.settings import pipeline_settings
     from headrace.queue.dead_letters import DeadLetters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,7 +25,7 @@ _CELL_CHARACTERS_MAX = 80
 
 
 def show_state(
-    data_dir: Path, job: str, *, keys: Sequence[str], operator: int | None, limit: int, as_json: bool
+    data_dir: str, job: str, *, keys: Sequence[str], operator: int | None, limit: int, as_json: bool
 ) -> None:
     states = read_job_state(
         data_dir,

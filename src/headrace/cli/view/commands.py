@@ -287,7 +287,7 @@ def views_of(data_dir: Path | None) -> Views:
     from headrace.pipeline.settings import pipeline_settings
     from headrace.views.catalog import Views
 
-    return Views(pipeline_settings(data_dir=data_dir).data_dir)
+    return Views(pipeline_settings(data_dir=data_dir).local_data_dir)
 
 
 def store_kind(text: str) -> StoreKind:

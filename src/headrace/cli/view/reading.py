@@ -201,7 +201,7 @@ def _views(data_dir: Path | None) -> Any:
     from headrace.pipeline.settings import pipeline_settings
     from headrace.views.catalog import Views
 
-    return Views(pipeline_settings(data_dir=data_dir).data_dir)
+    return Views(pipeline_settings(data_dir=data_dir).local_data_dir)
 
 
 def _opened(name: str, data_dir: Path | None) -> ViewReader:

@@ -63,7 +63,7 @@ def place_at(address: str, *, data_dir: Path | None = None) -> Place:
             from headrace.erasure.places.view_versions import ViewVersions
             from headrace.pipeline.settings import pipeline_settings
 
-            folder = pipeline_settings(data_dir=data_dir).data_dir
+            folder = pipeline_settings(data_dir=data_dir).local_data_dir
             return ViewVersions(folder, rest, options.pop("column", ""))
     raise BadErasure(f"{redacted(address)} is not a place that can be erased", hint=f"write {FORMS}")
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
@@ -114,11 +115,26 @@ def open_copies(folder: Path, owner: str, batch_id: int) -> list[CopiedBucket]:
     return found
 
 
-def seed_copies(spark: SparkSession, checkpoint: Path, folder: Path, *, batch_id: int | None) -> None:
+def read_buckets(spark: SparkSession, checkpoint: str, owner: str, *, batch_id: int) -> list[CopiedBucket]:
+    """The same from the state of the checkpoint, read by Spark: without a folder that driver and tasks share."""
+    found: list[CopiedBucket] = []
+    for operator in state_operators(spark, checkpoint):
+        if operator.is_of_headrace:
+            stored = read_runs(spark, checkpoint, operator.number, batch_id=batch_id).toArrow()
+            numbers = stored.column(BUCKET_COLUMN)
+            for number in sorted(numbers.unique().to_pylist()):
+                manifest, runs = _decoded(stored.filter(pc.equal(numbers, number)))
+                if manifest.owner == owner and runs:
+                    content = Content(runs=tuple(run.name for run in runs), expired_us=manifest.expired_us)
+                    found.append(CopiedBucket(number=number, content=content, runs=tuple(runs)))
+    return found
+
+
+def seed_copies(spark: SparkSession, checkpoint: str, folder: Path, *, batch_id: int | None) -> None:
     """Replace the copies by the state of the checkpoint after this batch, in Spark's tasks. None: there is no state."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    if batch_id is None or not (checkpoint / "state").is_dir():
+    if batch_id is None:
         return
     for operator in state_operators(spark, checkpoint):
         if operator.is_of_headrace:
@@ -128,11 +144,8 @@ def seed_copies(spark: SparkSession, checkpoint: Path, folder: Path, *, batch_id
 
 def _seeder(folder: str, batch_id: int) -> Callable[[pa.Table], pa.Table]:
     def seed(stored: pa.Table) -> pa.Table:
-        rows = stored.to_pylist()
-        manifest = Manifest.from_json(rows[0]["manifest"])
-        content = {row["name"]: row["content"] for row in rows}
-        runs = [Run.decode(content[name], name=name) for name in manifest.runs]
-        bucket = rows[0][BUCKET_COLUMN]
+        manifest, runs = _decoded(stored)
+        bucket = stored.column(BUCKET_COLUMN)[0].as_py()
         keep_copy(
             Path(folder),
             owner=manifest.owner,
@@ -144,6 +157,14 @@ def _seeder(folder: str, batch_id: int) -> Callable[[pa.Table], pa.Table]:
         return pa.table({"bucket": pa.array([bucket], pa.int32())})
 
     return seed
+
+
+def _decoded(stored: pa.Table) -> tuple[Manifest, list[Run]]:
+    """The manifest and the runs of a bucket, from the rows of `read_runs`."""
+    rows = stored.to_pylist()
+    manifest = Manifest.from_json(rows[0]["manifest"])
+    content = {row["name"]: row["content"] for row in rows}
+    return manifest, [Run.decode(content[name], name=name) for name in manifest.runs]
 
 
 def _opened(own: Path, name: str) -> Run:

@@ -312,7 +312,7 @@ class BucketProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         incoming = decode_rows([bytes(row[1]) for row in rows], self._step.input_schema)
         if self._late_to is not None and self._late_to.is_required:
-            self._late_to.require_folder()
+            self._late_to.require_place()
         return self._work(key, incoming, timerValues, fired_ms=None)
 
     def handleExpiredTimer(

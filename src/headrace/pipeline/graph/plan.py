@@ -10,15 +10,14 @@ import enum
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
-from headrace.files import replace_json
 from headrace.pipeline.errors import BadJob
+from headrace.pipeline.folders.folder import Folder, write_json
 from headrace.pipeline.source import heartbeats
 from headrace.pipeline.source.files_spec import FILES_OPTION, FilesSpec
 from headrace.pipeline.source.spec import SOURCE_OPTION, SourceSpec
@@ -180,8 +179,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     def is_stateful(self) -> bool:
         return any(step.kind is StepKind.STATEFUL for step in self.steps)
 
-    def save(self, path: Path) -> None:
-        replace_json(path, SavedPlan(steps=self.steps))
+    def save(self, folder: Folder, name: str) -> None:
+        write_json(folder, name, SavedPlan(steps=self.steps))
 
 
 class SavedPlan(Struct, frozen=True, kw_only=True):
@@ -222,15 +221,15 @@ def read(rows: DataFrame) -> Plan:
     )
 
 
-def saved_steps(path: Path) -> tuple[Step, ...] | None:
+def saved_steps(folder: Folder, name: str) -> tuple[Step, ...] | None:
     """The steps of the plan that wrote the checkpoint; None if they are unknown."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=SavedPlan).steps
+        return msgspec.json.decode(folder.read(name), type=SavedPlan).steps
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
         raise HeadraceError(
-            f"{path} is not the plan of a job",
+            f"{folder.address}/{name} is not the plan of a job",
             hint="remove it: the next start writes it again, without a comparison",
         ) from error
 

@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headrace.files import replace_json
 from headrace.pipeline import points
 from headrace.pipeline.checkpoint import Checkpoint
+from headrace.pipeline.folders.folder import write_json
 from headrace.pipeline.letters.dead_letters import DeadLetters
 from headrace.pipeline.report.progress import bad_counts
 
@@ -46,7 +46,7 @@ class LettersAfterCommit:
     def __init__(self, checkpoint: Checkpoint, letters: DeadLetters) -> None:
         self._job = letters.job
         self._checkpoint = checkpoint.reopened()
-        self._file = checkpoint.folder / POSITION_FILE
+        self._folder = checkpoint.folder
         self._letters = letters
         self._commits: queue.SimpleQueue[tuple[int, Mapping[str, int]] | None] = queue.SimpleQueue()
         """Committed batches with their counts of bad records; None ends the thread."""
@@ -116,14 +116,19 @@ class LettersAfterCommit:
         else:
             self._letters.of_replay(fence)
         points.reached("after-letters", job=self._job)
-        replace_json(self._file, Position(batch_id=batch_id, ends=fence.ends))
+        write_json(self._folder, POSITION_FILE, Position(batch_id=batch_id, ends=fence.ends))
 
     def _position(self) -> Position:
         """Without a file, the beginning: the fence of the letters' own transaction identifies written ones."""
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=Position)
+            return msgspec.json.decode(self._folder.read(POSITION_FILE), type=Position)
         except FileNotFoundError:
             return Position()
         except msgspec.DecodeError:
-            logger.warning("job %s: %s is damaged; all letters are checked again", self._job, self._file)
+            logger.warning(
+                "job %s: %s/%s is damaged; all letters are checked again",
+                self._job,
+                self._folder.address,
+                POSITION_FILE,
+            )
             return Position()

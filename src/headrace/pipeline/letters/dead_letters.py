@@ -15,7 +15,6 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
@@ -34,6 +33,7 @@ from headrace.dead_letters import (
     with_errors,
 )
 from headrace.pipeline.fence import Fence
+from headrace.pipeline.folders.folder import Folder
 from headrace.pipeline.graph.plan import SourceStep
 from headrace.pipeline.letters import file_letters
 from headrace.pipeline.sinks.sink import RejectedRow
@@ -77,7 +77,7 @@ class DeadLetters:
         spark: SparkSession,
         bootstrap: str,
         topic: str | None = None,
-        checkpoint: Path | None = None,
+        checkpoint: Folder | None = None,
     ) -> None:
         """`checkpoint` is the folder of the checkpoint of a stream."""
         self.job = job
@@ -183,7 +183,7 @@ class DeadLetters:
         """The addresses of the files that a batch has read of the source with this number."""
         if source.found_files or self._checkpoint is None:
             return source.found_files
-        log = self._checkpoint / "sources" / str(number)
+        log = self._checkpoint.at(f"sources/{number}")
         return file_letters.files_of_batch(log, fence.starts[number], fence.ends[number])
 
     def _offsets(self, fence: Fence) -> Iterator[tuple[SourceSpec, str, str]]:

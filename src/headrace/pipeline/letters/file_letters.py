@@ -5,16 +5,17 @@ Spark's own log in the checkpoint has the files of each batch. They are read a s
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import Row, SparkSession
 
 from headrace.dead_letters import FILE_HEADER, GROUP_HEADER, LINE_HEADER, REASON_HEADER, with_errors
+from headrace.pipeline.folders.folder import Folder
 from headrace.pipeline.sinks.transactional_batch import OutgoingMessage
 from headrace.pipeline.source.files_spec import FilesSpec
 from headrace.pipeline.source.read_files import FILE_COLUMN, READ, ROW, TEXT, bad_file_rows
@@ -23,9 +24,10 @@ from headrace.pipeline.source.reasons import Finding, file_reason
 
 _LOCAL = ("", "file")
 _LOG_OFFSET = "logOffset"
+_COMPACT = ".compact"
 
 
-def files_of_batch(log: Path, start: str, end: str) -> tuple[str, ...]:
+def files_of_batch(log: Folder, start: str, end: str) -> tuple[str, ...]:
     """The addresses of the files between two offsets of Spark's file source, whose log is in this folder."""
     first, last = _log_offset(start) + 1, _log_offset(end)
     found: list[str] = []
@@ -45,17 +47,15 @@ def _log_offset(text: str) -> int:
         return -1
 
 
-def _log_lines(log: Path, number: int) -> Iterable[str]:
+def _log_lines(log: Folder, number: int) -> Iterable[str]:
     """The entries of a batch. Spark sometimes writes those of all batches into one file, and deletes the others."""
-    candidates = [log / str(number), log / f"{number}.compact"]
-    compacted = sorted(
-        (path for path in log.glob("*.compact") if int(path.stem) > number), key=lambda path: int(path.stem)
-    )
-    for path in chain(candidates, compacted):
-        try:
-            return path.read_text().splitlines()[1:]
-        except FileNotFoundError:
-            continue
+    for name in (str(number), f"{number}{_COMPACT}"):
+        with contextlib.suppress(FileNotFoundError):
+            return log.read(name).decode().splitlines()[1:]
+    stems = (name.removesuffix(_COMPACT) for name in log.names() if name.endswith(_COMPACT))
+    for later in sorted(int(stem) for stem in stems if stem.isdecimal() and int(stem) > number):
+        with contextlib.suppress(FileNotFoundError):
+            return log.read(f"{later}{_COMPACT}").decode().splitlines()[1:]
     return ()
 
 

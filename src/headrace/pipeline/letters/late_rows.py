@@ -1,7 +1,9 @@
-"""Late rows that operators keep: read from the files that tasks write, and written to their topics.
+"""Late rows that operators keep: passed by tasks to the driver, and written to their topics.
 
 They are written after the sink has written and before Spark commits, in one transaction with the batch's fence. Until
-then the files are in the checkpoint. If the process dies in between, the batch is run again and writes the same files.
+then they are in files in the checkpoint. Tasks have no access to a checkpoint in another file system: there they pass
+late rows with their results (`operators/late_rows`). If the process dies in between, the batch is run again and passes
+the same rows.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ from headrace.plan_names import LATE_ROWS_FOLDER
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.operators.late_rows import LateLot, LateRow
+    from headrace.operators.late_rows import LateLot, LateRow, PassedLots
     from headrace.pipeline.fence import Fence
     from headrace.plan_names import OperatorMark
 
 FOLDER = "headrace-late"
-"""In the checkpoint, which driver and executors share because it contains the state."""
+"""In a checkpoint on this machine, or in a folder that all machines mount."""
 
 _ORIGIN_HEADERS = {
     "_topic": TOPIC_HEADER,
@@ -50,9 +52,13 @@ _ORIGIN_HEADERS = {
 class LateRows:
     """The late rows of one job, written beside its dead letters."""
 
-    def __init__(self, letters: DeadLetters, marks: Sequence[OperatorMark], *, checkpoint: Path) -> None:
+    def __init__(
+        self, letters: DeadLetters, marks: Sequence[OperatorMark], *, checkpoint: Path | None
+    ) -> None:
+        """`checkpoint` is None if it is not a folder that the tasks can write."""
         self._letters = letters
-        self._folder = checkpoint / FOLDER
+        self._folder = None if checkpoint is None else checkpoint / FOLDER
+        self._passed: PassedLots | None = None
         self.topics = tuple(
             dict.fromkeys(mark.late_topic or letters.topic for mark in marks if mark.late_topic is not None)
         )
@@ -66,7 +72,12 @@ class LateRows:
         if not self.topics:
             yield
             return
-        spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, str(self._folder))
+        if self._folder is None and self._passed is None:
+            from headrace.operators.late_rows import PassedLots
+
+            self._passed = PassedLots()
+        place = str(self._folder) if self._passed is None else self._passed.address
+        spark.sparkContext.setLocalProperty(LATE_ROWS_FOLDER, place)
         try:
             yield
         finally:
@@ -76,10 +87,8 @@ class LateRows:
         """Write the late rows of the batch, unless an earlier run of the batch has written them."""
         if not self.topics:
             return
-        from headrace.operators.late_rows import delete_lots, late_lots
-
         lots: dict[str, list[LateLot]] = {}
-        for lot in late_lots(self._folder, fence.batch_id):
+        for lot in self._lots(fence.batch_id):
             lots.setdefault(lot.topic or self._letters.topic, []).append(lot)
         for topic, of_topic in lots.items():
             batch = self._letters.batch(
@@ -89,7 +98,22 @@ class LateRows:
             )
             messages = (self._message(lot.operator, late) for lot in of_topic for late in lot.rows())
             self.written += batch.write(messages, fence)
-        delete_lots(self._folder, fence.batch_id)
+        self._delete(fence.batch_id)
+
+    def _lots(self, batch_id: int) -> list[LateLot]:
+        from headrace.operators.late_rows import late_lots
+
+        if self._passed is not None:
+            return self._passed.of_batch(batch_id)
+        return [] if self._folder is None else late_lots(self._folder, batch_id)
+
+    def _delete(self, batch_id: int) -> None:
+        from headrace.operators.late_rows import delete_lots
+
+        if self._passed is not None:
+            self._passed.delete(batch_id)
+        elif self._folder is not None:
+            delete_lots(self._folder, batch_id)
 
     def _message(self, operator: str, late: LateRow) -> OutgoingMessage:
         errors = {GROUP_HEADER: self._letters.job, OPERATOR_HEADER: operator, **_reason(late)}

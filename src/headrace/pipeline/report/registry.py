@@ -1,4 +1,4 @@
-"""The files of jobs that other processes read: one folder per job in the data folder.
+"""The files of jobs that other processes read: one folder per job in the data folder, wherever that is.
 
     <data_dir>/jobs/<name>/job.json         the status: process, state, last progress
                           /lock             held by the process that runs the job
@@ -12,8 +12,10 @@ This module does not import Spark: `headrace job list` reads these files only.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import enum
+import math
 import re
 import time
 from pathlib import Path
@@ -22,14 +24,21 @@ import msgspec
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
-from headrace.files import replace_json
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
+from headrace.pipeline.folders.folder import Folder, FolderUnavailable, Lock, write_json
+from headrace.pipeline.folders.opened import open_folder
 from headrace.pipeline.report.hot_keys import HotKey
-from headrace.process_lock import ProcessLock
 
 NAME_LENGTH_MAX = 200
 """A name is a folder, a topic key and part of a group id, which are limited to 249 or 255 characters."""
+
+STATUS_FILE, STOP_FILE, DELETED_FILE, PLAN_FILE = "job.json", "stop", "forgotten.json", "plan.json"
+
+REMOTE_LOOK_S = 2.0
+"""Each look at a folder of another file system is a request, which object stores charge for."""
+
+_TEMPORARY = re.compile(r"\..+(\.\d+|\.tmp)")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -142,29 +151,35 @@ def check_name(name: str) -> str:
 class JobFolder:
     """The files of one job."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.name = path.name
-        self._lock = ProcessLock(path / "lock")
+    def __init__(self, folder: Path | Folder) -> None:
+        self.folder = open_folder(folder)
+        self.name = self.folder.name
+        self._lock = self.folder.lock("lock")
+        self._stop_looked_s = -math.inf
+        self._is_stop_requested = False
 
     @property
-    def checkpoint(self) -> Path:
-        return self.path / "checkpoint"
+    def path(self) -> Path:
+        """Of a data folder on this machine."""
+        assert self.folder.path is not None
+        return self.folder.path
 
-    @property
-    def plan(self) -> Path:
-        return self.path / "plan.json"
+    def checkpoint(self) -> Checkpoint:
+        """The one in this folder."""
+        return Checkpoint(self.folder.at("checkpoint"))
 
     def take(self) -> None:
         """Become the process that runs this job."""
         if not self._lock.take():
+            holder = self._lock.holder()
             raise BadJob(
-                f"job {self.name} runs already",
+                f"job {self.name} runs already" + (f", in {holder}" if holder else ""),
                 hint=f"headrace job stop {self.name}, or give this one another name",
             )
         self.clear_stop()  # an earlier request was for another process
-        for left in self.path.glob(".*.json.*"):  # by a process that was killed before it renamed the file
-            left.unlink(missing_ok=True)
+        for name in self.folder.names():
+            if _TEMPORARY.fullmatch(name):  # by a process that was killed before it renamed the file
+                self.folder.delete(name)
 
     def release(self) -> None:
         self._lock.release()
@@ -172,15 +187,19 @@ class JobFolder:
     def is_taken(self) -> bool:
         return self._lock.is_taken()
 
+    def loss(self) -> str:
+        """Why this process no longer is the one that runs the job; empty as long as it is."""
+        return self._lock.loss()
+
     def read(self) -> JobStatus | None:
         """The status. A job that ran when its process died is `killed`."""
         try:
-            record = JobStatus.from_json((self.path / "job.json").read_bytes())
+            record = JobStatus.from_json(self.folder.read(STATUS_FILE))
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
             raise HeadraceError(
-                f"{self.path / 'job.json'} is not the record of a job",
+                f"{self.folder.address}/{STATUS_FILE} is not the record of a job",
                 hint="remove it; the next start writes it again",
             ) from error
         if record.state not in ENDS and not self.is_taken():
@@ -188,41 +207,47 @@ class JobFolder:
         return record
 
     def write(self, record: JobStatus) -> None:
-        replace_json(self.path / "job.json", record)
+        write_json(self.folder, STATUS_FILE, record)
 
     def request_stop(self) -> None:
-        (self.path / "stop").touch()
+        self.folder.write(STOP_FILE, b"")
 
     def is_stop_requested(self) -> bool:
-        return (self.path / "stop").exists()
+        """Looks each time in a folder of this machine, and every REMOTE_LOOK_S elsewhere."""
+        now_s = time.monotonic()
+        if self.folder.path is not None or now_s - self._stop_looked_s >= REMOTE_LOOK_S:
+            self._stop_looked_s = now_s
+            with contextlib.suppress(FolderUnavailable):  # if that lasts, the job fails, and reports it
+                self._is_stop_requested = self.folder.exists(STOP_FILE)
+        return self._is_stop_requested
 
     def clear_stop(self) -> None:
-        (self.path / "stop").unlink(missing_ok=True)
+        self.folder.delete(STOP_FILE)
+        self._is_stop_requested = False
 
     def deleted_checkpoints(self) -> DeletedCheckpoints:
         try:
-            kept = (self.path / "forgotten.json").read_bytes()
+            kept = self.folder.read(DELETED_FILE)
         except FileNotFoundError:
             return DeletedCheckpoints()
         return msgspec.json.decode(kept, type=DeletedCheckpoints)
 
     def note_deleted(self, deleted: DeletedCheckpoints) -> None:
-        replace_json(self.path / "forgotten.json", deleted)
+        write_json(self.folder, DELETED_FILE, deleted)
 
 
 class Registry:
     """All jobs of a data folder."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._jobs = data_dir / "jobs"
+    def __init__(self, data_dir: Path | str) -> None:
+        self._data_dir = str(data_dir)
+        self._jobs = open_folder(data_dir).at("jobs")
 
     def folder(self, name: str) -> JobFolder:
-        return JobFolder(self._jobs / check_name(name))
+        return JobFolder(self._jobs.at(check_name(name)))
 
     def list(self) -> list[JobStatus]:
-        if not self._jobs.is_dir():
-            return []
-        found = (JobFolder(path).read() for path in sorted(self._jobs.iterdir()) if path.is_dir())
+        found = (self.folder(name).read() for name in sorted(self._jobs.names()) if _NAME.fullmatch(name))
         return [record for record in found if record is not None]
 
     def read(self, name: str) -> JobStatus:
@@ -231,14 +256,15 @@ class Registry:
             names = [each.name for each in self.list()]
             near = difflib.get_close_matches(name, names) or names
             raise BadJob(
-                f"there is no job {name} in {self._jobs.parent}",
+                f"there is no job {name} in {self._data_dir}",
                 hint=f"known here: {', '.join(near) or 'none'}",
             )
         return record
 
     def checkpoint(self, name: str) -> Checkpoint:
         """The checkpoint of a job, which may be outside of the data folder."""
-        return Checkpoint(Path(self.read(name).checkpoint_folder or self.folder(name).checkpoint))
+        elsewhere = self.read(name).checkpoint_folder
+        return Checkpoint(elsewhere) if elsewhere else self.folder(name).checkpoint()
 
     def is_running(self, name: str) -> bool:
         return self.folder(name).is_taken()
@@ -268,8 +294,12 @@ class Registry:
             folder.take()
         except BadJob as runs:
             raise BadJob(f"job {name} runs", hint=f"headrace job stop {name} first") from runs
+        lock: Lock | None = None
         try:
             checkpoint = self.checkpoint(name)
+            lock = lock_of(checkpoint, folder)
+            if lock is not None and not lock.take():
+                raise BadJob(f"job {name} runs in {lock.holder()}", hint="stop it there first")
             kept = folder.deleted_checkpoints()
             known = filter(None, (found.checkpoint, checkpoint.identity()))
             identities = dict.fromkeys((*kept.checkpoints, *known))
@@ -280,9 +310,17 @@ class Registry:
                 )
             )
             checkpoint.remove()
-            folder.plan.unlink(missing_ok=True)
+            folder.folder.delete(PLAN_FILE)
             folder.write(
                 msgspec.structs.replace(found, batch_id=None, watermark=None, state_rows=0, state_bytes=0)
             )
         finally:
+            if lock is not None:
+                lock.release()
             folder.release()
+
+
+def lock_of(checkpoint: Checkpoint, folder: JobFolder) -> Lock | None:
+    """The lock of a checkpoint that other machines reach; None if the lock of the job's folder protects it."""
+    is_inside = checkpoint.folder.address.startswith(f"{folder.folder.address}/")
+    return None if is_inside else checkpoint.lock()

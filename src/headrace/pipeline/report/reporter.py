@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import logging
+import math
 import queue
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.clock import SystemClock
+from headrace.pipeline.folders.folder import FolderUnavailable
 from headrace.pipeline.report import progress
 from headrace.pipeline.report.registry import JobFolder, JobState, JobStatus
 
@@ -27,6 +29,9 @@ logger = logging.getLogger("headrace.pipeline")
 
 FLUSH_INTERVAL_S = 0.5
 """The maximum age of the status file and the committed offsets of a job under load."""
+
+REMOTE_WRITE_S = 5.0
+"""The same for the status file, if the folder of the job is in another file system."""
 
 EVENTS_S_MAX = 30.0
 """Events arrive within milliseconds; other jobs or programs may keep the listener busy."""
@@ -167,6 +172,8 @@ class JobReport:
         self._clock = SystemClock()
         self._lock = threading.Lock()
         self._offsets: dict[tuple[str, int], int] = {}
+        self._written_s = -math.inf
+        self._is_closed = False
         self.status = status
 
     def change(self, state: JobState, **fields: Any) -> None:
@@ -192,20 +199,35 @@ class JobReport:
     def flush(self) -> None:
         """Write the status file and commit the offsets of the group."""
         with self._lock:
-            self._write()
+            if self._is_write_due():
+                self._write()
+            elif not self._is_closed:
+                _thread.flush_later(self)
             offsets, self._offsets = self._offsets, {}
         if offsets:
             _outlet_of(self.status.bootstrap).commit(self.status.name, offsets)
 
     def close(self) -> None:
+        self._is_closed = True
         _thread.submit(self.flush)
         _thread.submit(lambda: _outlet_of(self.status.bootstrap).close())
         _thread.drain(progress.CLOSE_TIMEOUT_S)
 
+    def _is_write_due(self) -> bool:
+        """Each write to a folder of another file system is a request, which object stores charge for."""
+        if self._folder.folder.path is not None:
+            return True
+        # The end of a job is written already, and the next process may write there.
+        return not self._is_closed and self._clock.monotonic_s() - self._written_s >= REMOTE_WRITE_S
+
     def _write(self) -> None:
+        self._written_s = self._clock.monotonic_s()
         try:
             self._folder.write(self.status)
-        except OSError as error:  # if the disk is full, the job fails too, and reports it
+        except (
+            OSError,
+            FolderUnavailable,
+        ) as error:  # if the disk is full, the job fails too, and reports it
             logger.warning("the status of job %s was not written: %s", self.status.name, error)
 
     def _publish(self, status: JobStatus, batch: Mapping[str, Any] | None) -> None:

@@ -35,7 +35,7 @@ class OperatorState(Struct, frozen=True, kw_only=True):
 
 
 def read_job_state(
-    data_dir: Path,
+    data_dir: str | Path,
     job: str,
     *,
     rows_max: int,
@@ -50,13 +50,13 @@ def read_job_state(
     batch_id = checkpoint.committed_batch()
     if batch_id is None:
         raise BadJob(f"job {job} has not committed a batch yet", hint="run it; state is written with a batch")
-    if not any((checkpoint.folder / "state").glob("*")):
+    if not checkpoint.has_state():
         raise BadJob(
             f"job {job} keeps no state: none of its steps needs any",
             hint=f"`headrace job status {job}` shows its progress",
         )
     with _session(data_dir, notify) as spark:
-        there = state_operators(spark, checkpoint.folder)
+        there = state_operators(spark, checkpoint.folder.address)
         wanted = [each for each in there if operator is None or each.number == operator]
         if not wanted:
             numbers = ", ".join(f"{each.number} ({each.name})" for each in there)
@@ -64,13 +64,13 @@ def read_job_state(
         found = []
         for each in wanted:
             notify(f"reading operator {each.number} of batch {batch_id}")
-            found.append(_read(spark, checkpoint.folder, each, batch_id, keys, rows_max))
+            found.append(_read(spark, checkpoint.folder.address, each, batch_id, keys, rows_max))
         return found
 
 
 def _read(
     spark: SparkSession,
-    checkpoint: Path,
+    checkpoint: str,
     operator: StateOperator,
     batch_id: int,
     keys: Sequence[str] | Mapping[str, str],
@@ -97,7 +97,7 @@ def _read(
 
 
 @contextlib.contextmanager
-def _session(data_dir: Path, notify: Notify) -> Iterator[SparkSession]:
+def _session(data_dir: str | Path, notify: Notify) -> Iterator[SparkSession]:
     """The session of this process, or a temporary one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.clock import SystemClock
 from headrace.pipeline.graph import plan as plans
 from headrace.pipeline.letters.after_commit import LettersAfterCommit
-from headrace.pipeline.report.registry import DeletedCheckpoints
+from headrace.pipeline.report.registry import PLAN_FILE, DeletedCheckpoints
 from headrace.pipeline.report.reporter import await_events, listener_of
 from headrace.pipeline.run import recovery
 from headrace.pipeline.run.batch_step import BatchStep
@@ -50,7 +50,13 @@ STOP_LOOK_S = 0.01
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 POLICY_SETTING = "spark.sql.streaming.multipleWatermarkPolicy"
-_POLICY_LOCK = threading.Lock()
+CHECKPOINT_FILES_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
+REMOTE_CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+)
+"""It replaces files atomically in HDFS, where Spark's other way renames nothing to a file that exists."""
+
+_SETTINGS_LOCK = threading.Lock()
 """Jobs share a session, and start in different threads."""
 
 
@@ -98,7 +104,7 @@ class StreamRun(Run):
 
     def check(self) -> tuple[str, ...]:
         """Raise if the checkpoint does not fit the plan. Returns notes on harmless changes."""
-        before = plans.saved_steps(self._folder.plan)
+        before = plans.saved_steps(self._folder.folder, PLAN_FILE)
         if before is None or self._is_rebuild or self._checkpoint.identity() is None:
             return ()
         return plans.check_fits(self._job, before, self._plan.steps)
@@ -122,7 +128,7 @@ class StreamRun(Run):
             self._letters_after_commit.start()
         # After this a failure must not clear the target again: it contains rows of this run.
         self._is_rebuild = False
-        self._plan.save(self._folder.plan)
+        self._plan.save(self._folder.folder, PLAN_FILE)
         if not self.ends_by_itself:
             self._idle.begin()
         listener = listener_of(self._spark)
@@ -171,11 +177,11 @@ class StreamRun(Run):
         stream = (
             self._rows.writeStream.queryName(self._job)
             .outputMode(self._output_mode)
-            .option("checkpointLocation", str(self._checkpoint.folder))
+            .option("checkpointLocation", self._checkpoint.folder.address)
             .trigger(**self._trigger)
         )
         if self._native is not None:
-            with self._watermark_policy(), self._known_checkpoint():
+            with self._session_settings(), self._known_checkpoint():
                 return stream.format(self._native.format).options(**self._native.options).start()
         assert self._writer is not None
         self._step = BatchStep(
@@ -191,7 +197,7 @@ class StreamRun(Run):
             replay=self._replay_watermark(),
             last_batch=self._last_batch,
         )
-        with self._late_rows.collected(self._spark), self._watermark_policy(), self._known_checkpoint():
+        with self._late_rows.collected(self._spark), self._session_settings(), self._known_checkpoint():
             query = _with_step(stream, self._step).start()
         self._step.set_query(query)
         return query
@@ -204,26 +210,36 @@ class StreamRun(Run):
         return ReplayWatermark(self._spark, self._letters.specs)
 
     @contextlib.contextmanager
-    def _watermark_policy(self) -> Iterator[None]:
-        """For a query that is started inside: Spark reads the policy from the session and keeps it."""
+    def _session_settings(self) -> Iterator[None]:
+        """For a query that is started inside: Spark reads these settings from the session and keeps them."""
+        wanted: dict[str, str] = {}
+        for policy in self._plan.watermark_policies:
+            wanted[POLICY_SETTING] = policy
+        if self._checkpoint.folder.path is None:
+            wanted[CHECKPOINT_FILES_SETTING] = REMOTE_CHECKPOINT_FILES
         conf = self._spark.conf
-        with _POLICY_LOCK:
-            before = conf.get(POLICY_SETTING, None)
-            for policy in self._plan.watermark_policies:
-                conf.set(POLICY_SETTING, policy)
+        with _SETTINGS_LOCK:
+            before = {name: conf.get(name, None) for name in wanted}
+            for name, text in wanted.items():
+                conf.set(name, text)
             try:
                 yield
             finally:
-                if before is None:
-                    conf.unset(POLICY_SETTING)
-                else:
-                    conf.set(POLICY_SETTING, before)
+                for name, earlier in before.items():
+                    if earlier is None:
+                        conf.unset(name)
+                    else:
+                        conf.set(name, earlier)
 
     @contextlib.contextmanager
     def _known_checkpoint(self) -> Iterator[None]:
-        """The tasks of a query that is started inside know its checkpoint."""
+        """The tasks of a query that is started inside know its checkpoint, if they can read it as a folder."""
+        path = self._checkpoint.folder.path
+        if path is None:
+            yield
+            return
         context = self._spark.sparkContext
-        context.setLocalProperty(CHECKPOINT_FOLDER, str(self._checkpoint.folder))
+        context.setLocalProperty(CHECKPOINT_FOLDER, str(path))
         try:
             yield
         finally:

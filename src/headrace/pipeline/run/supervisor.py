@@ -15,8 +15,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.errors import HeadraceError
 from headrace.pipeline import points
-from headrace.pipeline.errors import JobFailed
+from headrace.pipeline.errors import BadJob, JobFailed
 from headrace.pipeline.report.registry import ENDS, JobState, JobStatus
 from headrace.pipeline.report.reporter import JobReport
 from headrace.pipeline.run import failures
@@ -24,6 +25,7 @@ from headrace.pipeline.run import failures
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from headrace.pipeline.folders.folder import Lock
     from headrace.pipeline.report.registry import JobFolder
     from headrace.pipeline.report.reporter import OnProgress
     from headrace.pipeline.settings import PipelineSettings
@@ -96,11 +98,13 @@ class RunningJob:
         *,
         folder: JobFolder,
         settings: PipelineSettings,
+        checkpoint_lock: Lock | None = None,
         upstream: Sequence[RunningJob] = (),
     ) -> None:
         self.name = status.name
         self._run = run
         self._folder = folder
+        self._checkpoint_lock = checkpoint_lock
         self._settings = settings
         self._upstream = upstream
         self._report = JobReport(folder, status)
@@ -141,7 +145,7 @@ class RunningJob:
 
     def start(self) -> None:
         """Raises permanent failures; others are retried."""
-        self._folder.take()
+        self._take()
         try:
             self._report.change(JobState.STARTING, notes=self._run.check())
             if not self._upstream:
@@ -152,6 +156,36 @@ class RunningJob:
                 raise
             self._first_failure = error
         self._thread.start()
+
+    def _take(self) -> None:
+        """Become the only process that runs the job, and that writes its checkpoint."""
+        self._folder.take()
+        lock = self._checkpoint_lock
+        try:
+            if lock is not None and not lock.take():
+                raise BadJob(
+                    f"job {self.name} runs already, in {lock.holder() or 'another process'}: it holds the lock of the "
+                    "checkpoint",
+                    hint="stop it there, or give this job another checkpoint",
+                )
+        except BaseException:
+            self._folder.release()
+            raise
+
+    def _release(self) -> None:
+        try:
+            if self._checkpoint_lock is not None:
+                self._checkpoint_lock.release()
+        finally:
+            self._folder.release()
+
+    def _require_locks(self) -> None:
+        loss = self._folder.loss() or (self._checkpoint_lock.loss() if self._checkpoint_lock else "")
+        if loss:
+            raise BadJob(
+                f"job {self.name} no longer has its checkpoint: {loss}",
+                hint="one process runs a job; this one ends, and nothing is lost",
+            )
 
     def mark_recorded(self) -> None:
         """End a job that is only recorded and never started."""
@@ -212,6 +246,7 @@ class RunningJob:
     def _watch(self) -> None:
         """Wait until the query ends or is stopped. Raises its failure."""
         while not self._run.await_end(LOOK_S):
+            self._require_locks()
             if self._is_stop_requested():
                 self._run.drain(DRAIN_S_MAX)
                 return
@@ -259,6 +294,9 @@ class RunningJob:
             fields["error"] = failures.in_short(failure)
         self._report.change(state, **fields)
         self._report.close()
-        self._folder.clear_stop()
-        self._folder.release()
+        try:
+            self._folder.clear_stop()
+            self._release()
+        except HeadraceError as error:
+            logger.warning("job %s: its folder could not be released: %s", self.name, error)
         self._ended.set()

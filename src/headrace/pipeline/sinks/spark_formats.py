@@ -38,9 +38,9 @@ from headrace.pipeline.sinks.staged_rows import (
     StagedRows,
     batch_folder,
     discard,
-    local_path,
     query_folder,
     read_staged,
+    shared_folder,
     stage,
     sweep,
 )
@@ -164,7 +164,7 @@ class StreamWriter(StagingWriter, DataSourceStreamArrowWriter):
         super().__init__(sink, schema, query_folder(self._checkpoint, options.get("staging")))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        checkpoint = Checkpoint(local_path(self._checkpoint))
+        checkpoint = Checkpoint(shared_folder(self._checkpoint))
         job = self._job or f"spark-{checkpoint.identity()}"
         self._apply(messages, checkpoint.fence(job, batchId))
         sweep(self._folder)

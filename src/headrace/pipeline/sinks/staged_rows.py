@@ -17,6 +17,7 @@ import pyarrow.ipc
 from pyspark.sql.datasource import WriterCommitMessage
 
 from headrace.errors import HeadraceError
+from headrace.pipeline.addresses import is_remote, local_path
 from headrace.pipeline.errors import BadSink
 
 INLINE_BYTES_MAX = 1_000_000
@@ -38,25 +39,22 @@ class StagedRows(WriterCommitMessage):
 def query_folder(checkpoint: str, staging: str | None) -> str:
     """Of one query alone: in its checkpoint, which all machines reach, or under its own name in the given folder."""
     if staging is None:
-        return str(local_path(checkpoint) / FOLDER)
-    return str(local_path(staging) / str(uuid.uuid5(uuid.NAMESPACE_URL, checkpoint)))
+        return str(shared_folder(checkpoint) / FOLDER)
+    return str(shared_folder(staging) / str(uuid.uuid5(uuid.NAMESPACE_URL, checkpoint)))
 
 
 def batch_folder(staging: str | None) -> str:
     """Shared by all that write here; each removes its own."""
-    return str(local_path(staging) if staging else Path(tempfile.gettempdir()) / FOLDER)
+    return str(shared_folder(staging) if staging else Path(tempfile.gettempdir()) / FOLDER)
 
 
-def local_path(address: str) -> Path:
-    """Spark writes a local path as `file:/path`, `file:///path` or as it is."""
-    if address.startswith("file:"):
-        return Path("/" + address.removeprefix("file:").lstrip("/"))
-    if "://" in address:
+def shared_folder(address: str) -> Path:
+    if is_remote(address):
         raise BadSink(
             f"{address} is not a folder of this machine",
             hint="the formats need a checkpoint in a folder that driver and executors share; a Job has no such need",
         )
-    return Path(address)
+    return local_path(address)
 
 
 def stage(rows: Iterable[pyarrow.RecordBatch], folder: str) -> StagedRows:

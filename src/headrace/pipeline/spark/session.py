@@ -9,10 +9,11 @@ import contextlib
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway
@@ -26,7 +27,9 @@ from pyspark.sql import SparkSession
 from headrace.errors import HeadraceError
 from headrace.java import JarSet, fetch_jars, java_of_version, last_lines
 from headrace.pipeline import launch
-from headrace.pipeline.settings import PipelineSettings, pipeline_settings
+from headrace.pipeline.addresses import normal, scheme_of
+from headrace.pipeline.folders.java_hadoop import S3A
+from headrace.pipeline.settings import PipelineSettings, pipeline_settings, spark_properties
 from headrace.pipeline.spark import class_archive
 from headrace.pipeline.spark.home import create_home
 
@@ -59,6 +62,9 @@ LOCAL_FILES = "org.apache.hadoop.fs.LocalFileSystem"
 BOOTSTRAP_KEY = "spark.headrace.bootstrap"
 REGISTRY_KEY = "spark.headrace.registry"
 DATA_DIR_KEY = "spark.headrace.data_dir"
+
+S3A_OPTIONS = "spark.hadoop.fs.s3a."
+SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 LOG_BYTES_MAX = "10 MB"
 LOG_FILES_MAX = 3
@@ -104,7 +110,12 @@ def session(
     The first call of all fetches the Kafka connector, which takes some seconds; from then on no network is needed.
     Spark's log is in `<data_dir>/log/spark-<name>.log`. Every option of Spark may be given in `conf`.
     """
-    settings = pipeline_settings(master=master, bootstrap=bootstrap, registry=registry, data_dir=data_dir)
+    settings = pipeline_settings(
+        master=master,
+        bootstrap=bootstrap,
+        registry=registry,
+        data_dir=None if data_dir is None else str(data_dir),
+    )
     wanted = dict(conf or {})
     with _LOCK, _signal_handlers_kept():
         running = _running_session()
@@ -148,11 +159,16 @@ def registry_of(spark: SparkSession, given: str | None = None) -> str:
     )
 
 
-def data_dir() -> Path:
-    """The data folder of this process. Options of the launch override those of the session."""
+def data_address() -> str:
+    """The data folder of this process, wherever it is. Options of the launch override those of the session."""
     spark = _running_session()
     of_session = None if spark is None else spark.conf.get(DATA_DIR_KEY, None)
-    return Path(launch.current().data_dir or of_session or pipeline_settings().data_dir).absolute()
+    return normal(launch.current().data_dir or of_session or pipeline_settings().data_dir)
+
+
+def data_dir() -> Path:
+    """The data folder of this process, for files that can only be on this machine."""
+    return pipeline_settings(data_dir=data_address()).local_data_dir
 
 
 def connector_jars() -> str:
@@ -175,7 +191,7 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str((settings.data_dir / "warehouse").absolute()),
+        "spark.sql.warehouse.dir": str(settings.log_dir / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # State that outgrows memory, and checkpoints that write what changed rather than everything.
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
@@ -194,7 +210,7 @@ def spark_conf(name: str, settings: PipelineSettings) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         BOOTSTRAP_KEY: settings.bootstrap,
         REGISTRY_KEY: settings.registry,
-        DATA_DIR_KEY: str(settings.data_dir.absolute()),
+        DATA_DIR_KEY: normal(settings.data_dir),
     }
     cores = local_cores(settings.master)
     if cores is not None:
@@ -222,18 +238,21 @@ def _cores_of_this_process() -> int:
 def _start_context(name: str, settings: PipelineSettings, wanted: Mapping[str, str]) -> None:
     """Start Spark's JVM and its context. Their output goes to the log."""
     java_of_version(JAVA_VERSION_MIN)
-    jars = fetch_jars(CONNECTOR)
+    properties = spark_properties(settings)
+    jars = [fetch_jars(CONNECTOR)]
+    if uses_s3(settings, {**properties, **wanted}):
+        jars.append(fetch_jars(S3A))
     is_local = local_cores(settings.master) is not None
     if is_local or "PYSPARK_PYTHON" not in os.environ:
         # Without it the workers run whichever python3 comes first, and miss every package.
         os.environ["PYSPARK_PYTHON"] = wanted.get("spark.pyspark.python", sys.executable)
-    log = log_file(settings.data_dir.absolute(), name)
+    log = log_file(settings.log_dir, name)
     log.parent.mkdir(parents=True, exist_ok=True)
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(_whole_conf(spark_conf(name, settings), wanted, jars, log).items()))
     has_pyspark = is_local and os.environ["PYSPARK_PYTHON"] == sys.executable
     with _home_of_spark() if has_pyspark else contextlib.nullcontext():
-        gateway = _gateway(conf, log.with_suffix(".out"))
+        gateway = _gateway(conf, log.with_suffix(".out"), settings.spark_properties)
     try:
         SparkContext(conf=conf, gateway=gateway)
     except Py4JError as error:
@@ -256,7 +275,14 @@ def _home_of_spark() -> Iterator[None]:
         del os.environ["SPARK_HOME"]
 
 
-def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, log: Path) -> dict[str, str]:
+def uses_s3(settings: PipelineSettings, conf: Mapping[str, str]) -> bool:
+    """Whether Spark needs the classes of S3."""
+    return scheme_of(settings.data_dir) == "s3a" or any(name.startswith(S3A_OPTIONS) for name in conf)
+
+
+def _whole_conf(
+    own: Mapping[str, str], wanted: Mapping[str, str], jars: Sequence[Path], log: Path
+) -> dict[str, str]:
     """The caller's options override Headrace's, unless both can be combined."""
     given = " ".join(filter(None, (conf.get("spark.driver.extraJavaOptions") for conf in (own, wanted))))
     java_options = [
@@ -270,7 +296,13 @@ def _whole_conf(own: Mapping[str, str], wanted: Mapping[str, str], jars: Path, l
         **own,
         **wanted,
         "spark.jars": ",".join(
-            filter(None, [*map(str, sorted(jars.glob("*.jar"))), wanted.get("spark.jars")])
+            filter(
+                None,
+                [
+                    *(str(jar) for folder in jars for jar in sorted(folder.glob("*.jar"))),
+                    wanted.get("spark.jars"),
+                ],
+            )
         ),
         "spark.driver.extraJavaOptions": " ".join(filter(None, java_options)),
     }
@@ -282,11 +314,11 @@ def collector(given: str) -> str:
     return "" if _CHOSEN_COLLECTOR.search(chosen) else COLLECTOR
 
 
-def _gateway(conf: SparkConf, output: Path) -> JavaGateway | None:
+def _gateway(conf: SparkConf, output: Path, properties: Path | None) -> JavaGateway | None:
     """The JVM, with its output in a file; None if this process has one already, from an earlier session."""
     if SparkContext._gateway is not None:
         return None
-    with output.open("w") as stream:
+    with output.open("w") as stream, _submit_arguments(properties):
         try:
             gateway: JavaGateway = launch_gateway(conf, popen_kwargs={"stdout": stream, "stderr": stream})
         except PySparkRuntimeError as error:
@@ -295,6 +327,24 @@ def _gateway(conf: SparkConf, output: Path) -> JavaGateway | None:
                 hint=f"the whole output is in {output}",
             ) from error
     return gateway
+
+
+@contextlib.contextmanager
+def _submit_arguments(properties: Path | None) -> Iterator[None]:
+    """Spark reads the file itself: its options may be secrets, and a command line is not."""
+    if properties is None:
+        yield
+        return
+    before = os.environ.get(SUBMIT_ARGUMENTS)
+    file = shlex.quote(str(properties.absolute()))
+    os.environ[SUBMIT_ARGUMENTS] = f"--properties-file {file} {before or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SUBMIT_ARGUMENTS]
+        else:
+            os.environ[SUBMIT_ARGUMENTS] = before
 
 
 def _first_line(error: Py4JError) -> str:
@@ -327,7 +377,7 @@ def _set_at_run_time(spark: SparkSession, settings: PipelineSettings, wanted: Ma
     """Set the broker and the data folder of this script in a session that exists already."""
     spark.conf.set(BOOTSTRAP_KEY, settings.bootstrap)
     spark.conf.set(REGISTRY_KEY, settings.registry)
-    spark.conf.set(DATA_DIR_KEY, str(settings.data_dir.absolute()))
+    spark.conf.set(DATA_DIR_KEY, normal(settings.data_dir))
     for key, text in wanted.items():
         if spark.conf.isModifiable(key):
             spark.conf.set(key, text)
