@@ -7,7 +7,7 @@ it has if Spark parses everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,12 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.operators.arrow_stage.plan import StagePlan
-from headrace.operators.arrow_stage.sources import ColumnReader, ColumnSource, ReadRows
+from headrace.operators.arrow_stage.plan import StagePlan, find_stage
+from headrace.operators.arrow_stage.sources import ColumnReader, ReadRows, find
 from headrace.operators.late_rows import UTC_TIME
 from headrace.operators.state.gathering import gathered, with_types
 from headrace.operators.state.ids import Ints
+from headrace.operators.state.packing_by_columns import Pack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,9 +30,6 @@ BLOCK_ROWS_MAX = 50_000
 """Records that are parsed together: enough that a call costs little for each, few enough for the processor's cache."""
 
 Columns = Mapping[str, pa.Array]
-
-Pack = Callable[[pa.Table], pa.RecordBatch | None]
-"""From rows to their packed form; None for no row."""
 
 _TIME = "_time"
 _BAD = "_bad"
@@ -47,32 +45,39 @@ _REPORT = [
 ]
 
 
-def stage_rows(
-    plan: StagePlan, source: ColumnSource, pack: Pack, packed: pa.Schema, rows_max: int
-) -> DataFrame:
-    """The packed rows, with the watermark and the metrics of the source and of the steps of the plan."""
+def stage_rows(rows: DataFrame, pack: Pack, packed: pa.Schema, rows_max: int) -> DataFrame | None:
+    """The packed rows, with the watermark and the metrics of the source and of the steps above it; None if Spark has to
+    evaluate the rows."""
+    plan = find_stage(rows)
+    source = find(plan.source) if plan is not None else None
+    if plan is None or source is None or not source.has(plan.columns_needed) or plan.can_fail:
+        return None
     needed = plan.columns_needed
     blocks = Blocks(source.reader(needed), plan, pack, packed, rows_max)
     first = source.records(needed).mapInArrow(blocks.first, from_arrow_schema(blocks.first_schema))
     passed = [F.col(name) for name in blocks.first_schema.names if name != _RECORD]
     parsed, columns = source.parsed(first.select(*passed, _RECORD, f"{_RECORD}.*"), needed)
     record = F.when(F.col(_RECORD).isNotNull(), F.struct(*columns)).alias(_RECORD)
-    rows = parsed.select(*passed, record).mapInArrow(blocks.second, from_arrow_schema(blocks.second_schema))
-    rows = source.observed(rows, bad=_BAD, age_ms=_AGE)
+    packed_rows = parsed.select(*passed, record).mapInArrow(
+        blocks.second, from_arrow_schema(blocks.second_schema)
+    )
+    packed_rows = source.observed(packed_rows, bad=_BAD, age_ms=_AGE)
     place = 0
     for metric, names in plan.metrics.items():
         sums = [
             F.coalesce(F.sum(F.element_at(_COUNTS, place + n)), F.lit(0)) for n in range(1, len(names) + 1)
         ]
         place += len(names)
-        rows = rows.observe(metric, *(each.alias(name) for each, name in zip(sums, names, strict=True)))
+        packed_rows = packed_rows.observe(
+            metric, *(each.alias(name) for each, name in zip(sums, names, strict=True))
+        )
     is_packed = F.col(packed.names[0]).isNotNull()
     if plan.watermark is not None:
         delay = f"{plan.watermark.delay_ms} milliseconds"
-        rows = rows.where(F.col(_TIME).isNotNull()).withWatermark(_TIME, delay)
+        packed_rows = packed_rows.where(F.col(_TIME).isNotNull()).withWatermark(_TIME, delay)
         # Spark would move a condition without the time below the watermark, and no other row would move it.
         is_packed = F.coalesce(F.col(_TIME).isNotNull() & is_packed, F.lit(False))
-    return rows.where(is_packed).select(*packed.names)
+    return packed_rows.where(is_packed).select(*packed.names)
 
 
 class Blocks:

@@ -25,9 +25,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorHandleState
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from headrace.operators.arrow_stage.plan import find_stage
-from headrace.operators.arrow_stage.sources import find
-from headrace.operators.arrow_stage.stage import stage_rows
 from headrace.operators.late_alarm import listen_for_late_rows
 from headrace.operators.late_rows import BATCH_PROPERTY, LateRowsTo
 from headrace.operators.operator import BadOperator
@@ -45,6 +42,7 @@ from headrace.operators.state.packing import (
     encode_output,
     pack,
 )
+from headrace.operators.state.packing_by_columns import packed_by_columns
 from headrace.operators.state.run import COLUMN
 from headrace.operators.state.step import BEGINNING_US, END_US, Lift, Step, StepResult, StepTime, advance
 from headrace.operators.state.table import StateTable
@@ -227,13 +225,12 @@ class _Packer:
 
 
 def _packed(rows: DataFrame, packer: _Packer) -> DataFrame:
-    """The rows by buckets. Records of a topic are parsed in the same step, where that gives the same rows."""
+    """The rows by buckets. The records of a topic may be read by columns in the same step."""
     if rows.isStreaming and rows.sparkSession.conf.get(COLUMNS_SETTING, "false") == "true":
-        plan = find_stage(rows)
-        source = find(plan.source) if plan is not None else None
-        if plan and source and source.has(plan.columns_needed) and not plan.can_fail:
-            schema = pa.schema([*PACKED_SCHEMA, pa.field(_KEYS, pa.string())])
-            return stage_rows(plan, source, packer.pack, schema, LIFT_ROWS_MAX)
+        schema = pa.schema([*PACKED_SCHEMA, pa.field(_KEYS, pa.string())])
+        packed = packed_by_columns(rows, packer.pack, schema, LIFT_ROWS_MAX)
+        if packed is not None:
+            return packed
     return rows.mapInArrow(packer, _PACKED)
 
 

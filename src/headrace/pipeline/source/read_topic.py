@@ -19,6 +19,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from headrace.dead_letters import TOPIC_PREFIX
 from headrace.operators import topic_tables
 from headrace.operators.arrow_stage.sources import register
+from headrace.operators.arrow_stage.stage import stage_rows
+from headrace.operators.state import packing_by_columns
 from headrace.pipeline import launch
 from headrace.pipeline.errors import BadSource
 from headrace.pipeline.settings import pipeline_settings
@@ -464,3 +466,4 @@ def _read_beside(rows: DataFrame, topic: str) -> DataFrame:
 
 
 topic_tables.set_reader(_read_beside)
+packing_by_columns.set_function(stage_rows)
