@@ -47,7 +47,10 @@ def recorded(data_dir: Path) -> JobStatus:
         skew_ms_p50=120,
         skew_ms_p95=1_500,
         skew_ms_p99=86_400_000,
-        hot_keys=(HotKey(operator="tumbling", key="/home", rows=9_000, share=0.6123, ms=151.4),),
+        hot_keys=(
+            HotKey(operator="tumbling", key="/home", rows=9_000, share=0.6123, ms=151.4),
+            HotKey(operator="tumbling", key="\x1b[2J\n/cart", rows=900, share=0.06, ms=15),
+        ),
     )
     folder = Registry(data_dir).folder(status.name)
     (folder.path / "checkpoint").mkdir(parents=True)
@@ -104,6 +107,7 @@ class TestRecords:
         skew = "half within 0.120 s, 95 % within 1.500 s, 99 % within 86,400.000 s of their event time"
         assert f"  skew       {skew}" in ran.lines
         assert "  hot key    /home of tumbling: 61.2% of the rows, 151 ms" in ran.lines
+        assert "  hot key    \\x1b[2J\\n/cart of tumbling: 6.0% of the rows, 15 ms" in ran.lines
 
     def test_job_whose_process_died_is_shown_as_killed(
         self, headrace: Headrace, data_dir: Path, recorded: JobStatus

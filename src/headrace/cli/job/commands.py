@@ -15,6 +15,7 @@ from headrace.cli.command import JobName, JobsDataDir, bootstrap_option, command
 from headrace.cli.job import dead
 from headrace.cli.output import Format, format_time, note, print_table, result, show
 from headrace.errors import HeadraceError
+from headrace.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from headrace.pipeline.graph.job_graph import RecordedJob
@@ -151,7 +152,7 @@ def status(name: JobName, data_dir: JobsDataDir = None, format: Format = "text")
 def _print_job(job: JobStatus) -> None:
     typer.echo(f"job {job.name}: {job.state}")
     for label, text in _details(job):
-        typer.echo(f"  {label:<{DETAIL_COLUMNS}}{text}")
+        typer.echo(f"  {label:<{DETAIL_COLUMNS}}{printable_lines(text)}")
 
 
 @app.command()
@@ -378,7 +379,10 @@ def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
             yield "complete", f"{job.completeness:.2%} of the rows of windows were in time"
         yield "state", f"{job.state_rows:,} rows, {job.state_bytes:,} bytes"
         for hot in job.hot_keys:
-            yield "hot key", f"{hot.key} of {hot.operator}: {hot.share:.1%} of the rows, {hot.ms:,.0f} ms"
+            yield (
+                "hot key",
+                f"{printable(hot.key)} of {hot.operator}: {hot.share:.1%} of the rows, {hot.ms:,.0f} ms",
+            )
         yield "bad rows", f"{job.bad_rows:,}, {job.dead_letters:,} dead letters"
     for each in job.notes:
         yield "note", each
