@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headrace import operators as op
 from headrace.pipeline import Job, read_topic
 from headrace.pipeline.errors import BadJob, BadSink, JobFailed
 from headrace.pipeline.launch import Launch
@@ -326,6 +327,23 @@ def test_output_mode_follows_what_is_grouped_by(
         Job(name, clicks.groupBy("url").count(), journal, output_mode="complete").start()
     assert [each.output_mode for each in launched.recorded] == ["update", "append", "append", "complete"]
     assert any("watermark on at" in step and "10 minutes" in step for step in launched.recorded[1].steps)
+
+
+def test_job_in_which_spark_would_drop_rows_of_a_join_is_rejected(
+    spark: SparkSession, topic: str, journal: Journal, name: str
+) -> None:
+    clicks = read_topic(
+        spark, topic, schema="user STRING, at TIMESTAMP", event_time="at", watermark="10 minutes"
+    ).select("user", "at")
+    joined = clicks.transform(op.JoinWithin(clicks, on="user", after="1 hour"))
+    by_hour = joined.groupBy(F.window("at", "1 hour")).count()
+    with launching(Launch(explain=True)) as launched:
+        with pytest.raises(BadJob, match="up to 3600 s after the watermark") as rejected:
+            Job(name, by_hour, journal).start()
+        assert "op.Tumbling" in rejected.value.hint
+        Job(name, by_hour, journal, output_mode="complete").start()
+        Job(name, joined.transform(op.Tumbling("1 hour")), journal).start()
+    assert len(launched.recorded) == 2
 
 
 def test_error_of_realtime_mode_names_the_obstacle_and_the_nearest_mode(
