@@ -19,6 +19,11 @@ def delta_append(lab: Lab) -> SinkCase:
     return _case(Delta("contract", at=lab.folder / "delta"))
 
 
+@sink_case("delta-append-by-tasks")
+def delta_append_by_tasks(lab: Lab) -> SinkCase:
+    return _case(Delta("contract", at=lab.folder / "delta", driver_rows_max=0))
+
+
 def _case(sink: Delta, rejected: Row | None = None) -> SinkCase:
     return SinkCase(
         sink=lambda: sink,

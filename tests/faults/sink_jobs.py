@@ -95,6 +95,7 @@ def sink_jobs(places: Places) -> dict[str, SinkJob]:
     folder, topic = places.path, places.topic
     by_driver, by_spark, by_tasks = (f"{topic}-by-{writer}" for writer in ("driver", "spark", "tasks"))
     index, delta = Search("orders", at=folder / "index"), Delta("orders", at=folder / "delta")
+    delta_by_tasks = Delta("by_tasks", at=folder / "delta-by-tasks", driver_rows_max=0)
     written = folder / "each.jsonl"
     return {
         "journal": SinkJob(
@@ -140,6 +141,7 @@ def sink_jobs(places: Places) -> dict[str, SinkJob]:
         ),
         "search": SinkJob(sink=index, read=lambda: index_rows(index)),
         "delta": SinkJob(sink=delta, read=lambda: delta_rows(delta)),
+        "delta-by-tasks": SinkJob(sink=delta_by_tasks, read=lambda: delta_rows(delta_by_tasks)),
         "each": SinkJob(
             sink=Each(lambda row, _fence: append_line(written, {"user": row["user"], "n": row["n"]})),
             read=lambda: [json.loads(line) for line in written.read_text().splitlines()],

@@ -57,6 +57,7 @@ SINKS = (
     "redis-by-tasks",
     "search",
     "delta",
+    "delta-by-tasks",
     "each",
 )
 
@@ -163,7 +164,7 @@ def test_driver_killed_between_every_two_steps_of_a_batch_changes_nothing(
 def test_driver_killed_after_tasks_have_written_and_before_it_commits_changes_nothing(
     places: Places, orders: Orders
 ) -> None:
-    names = ["table-postgres-by-tasks", "redis-by-tasks"]
+    names = ["table-postgres-by-tasks", "redis-by-tasks", "delta-by-tasks"]
     orders.send(ROWS_PER_BATCH * BATCHES)
     with driver(places, names, **{KILL_VARIABLE: f"after-stage:2:{len(names)}"}) as process:
         assert process.wait(RUN_S_MAX) == -signal.SIGKILL, "it was not killed"

@@ -50,3 +50,10 @@ def test_batch_of_more_input_rows_is_not_collected(spark: SparkSession) -> None:
     few = collect_few(numbers(spark, 50), batch, 50)
     assert few is not None
     assert sum(each.num_rows for each in few) == 50
+
+
+def test_batch_of_files_is_collected_by_its_estimated_bytes(spark: SparkSession) -> None:
+    files = fence('{"logOffset": 0}', '{"logOffset": 1}')
+    assert collect_few(numbers(spark, 50), files, 10**6) is None
+    assert collect_few(numbers(spark, 50), files, 10**6, row_bytes=100) is not None
+    assert collect_few(numbers(spark, 50), files, 0, row_bytes=100) is None

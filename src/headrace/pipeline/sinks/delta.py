@@ -2,15 +2,17 @@
 
 A batch is one commit of the table's log. The commit contains a Delta application transaction with the checkpoint and
 the number of the batch: a batch that is repeated is recognised by it. The whole fence, with source offsets, is in the
-description of the commit. Compaction runs beside the batches, in `delta_upkeep.py`.
+description of the commit. Tasks write the files of a large batch (`delta_task.py`). Compaction runs beside the batches,
+in `delta_upkeep.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pyarrow
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
@@ -18,6 +20,7 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from headrace.pipeline import points
 from headrace.pipeline.errors import BadSink, SinkUnavailable
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks import changes
@@ -29,14 +32,26 @@ from headrace.pipeline.sinks.delta_fences import (
     kept_fence,
     read_fences,
 )
+from headrace.pipeline.sinks.delta_files import DeltaFolder
+from headrace.pipeline.sinks.delta_task import DeltaTaskPlan, files_of, write_part
 from headrace.pipeline.sinks.delta_upkeep import DeltaUpkeep
+from headrace.pipeline.sinks.driver_rows import DRIVER_ROWS_MAX, collect, collect_few
 from headrace.pipeline.sinks.sink import OutputMode, Reject, RejectedRow, Sink, SinkWriter, check_folder_name
+from headrace.pipeline.sinks.task_response import RESPONSE_COLUMNS, responses_of
 from headrace.pipeline.spark.session import data_dir
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 DeltaMode = Literal["append", "upsert", "replace"]
 
 COMMIT_TRIES_MAX = 10
 """A commit can conflict with compaction or another writer; then it is retried on the newer table."""
+
+CHECKED = ("delta.constraints.", "delta.columnMapping.", "delta.generatedColumns")
+"""What the configuration of a table names if files alone are not enough."""
+
+UNCHECKED_FEATURES = frozenset({"appendOnly", "timestampNtz", "v2Checkpoint"})
 
 _IS_DELETED = "headrace_is_deleted"
 
@@ -63,6 +78,9 @@ class Delta(Sink):
     """How long files that are no longer part of the table are kept, for readers of older versions."""
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of delta-rs for an address, such as credentials."""
+    driver_rows_max: int = DRIVER_ROWS_MAX
+    """Batches of at most as many input rows are written by the driver. Tasks write the files of larger ones, unless the
+    table has partitions or constraints, or rows replace others."""
 
     kind: ClassVar[str] = "delta"
     is_folder: ClassVar[bool] = True
@@ -192,6 +210,59 @@ class _DeltaWriter(SinkWriter):
         table = changes.table_of(rows)
         if table is not None:
             table, rejections = changes.without_null_keys(table, self._sink.key)
+        return self._commit_once(lambda: self._commit(table, fence), fence, rejections, reject)
+
+    def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
+        if not self._is_written_by_tasks():
+            return super().write(batch, fence, reject)
+        few = collect_few(batch, fence, self._sink.driver_rows_max)
+        if few is not None:
+            return self.apply_collected(few, fence, reject)
+        self._table.update_incremental()
+        if self._has(fence):
+            return 0
+        sink = self._sink
+        plan = DeltaTaskPlan(
+            name=sink.name,
+            folder=DeltaFolder(address=sink.address, storage_options=dict(sink.storage_options)),
+            schema=pyarrow.schema(self._table.schema().to_arrow()).serialize().to_pybytes(),
+            file_bytes=sink.file_bytes,
+        )
+        responses = responses_of(collect(batch.mapInArrow(partial(write_part, plan), RESPONSE_COLUMNS)))
+        points.reached("after-stage", job=fence.job)
+        rejections = [row for response in responses for row in response.rejected_rows()]
+        files = files_of(responses)
+        written = sum(response.written for response in responses)
+
+        def commit() -> int:
+            self._table.create_write_transaction(
+                [file.action() for file in files],
+                "overwrite" if sink.mode == "replace" else "append",
+                self._table.schema(),
+                commit_properties=self._properties(fence),
+            )
+            self._table.update_incremental()
+            return written
+
+        return self._commit_once(commit, fence, rejections, reject)
+
+    def _is_written_by_tasks(self) -> bool:
+        """Not if rows must be merged, placed by their partition, or checked by delta-rs."""
+        if self._sink.mode == "upsert" or self._sink.partition_by:
+            return False
+        features = self._table.protocol().writer_features or []
+        checked = [name for name in self._table.metadata().configuration if name.startswith(CHECKED)]
+        return not checked and set(features) <= UNCHECKED_FEATURES
+
+    def _properties(self, fence: Fence) -> CommitProperties:
+        return CommitProperties(
+            custom_metadata=describe({**self._fences, self._job: fence}),
+            app_transactions=[Transaction(application(fence), fence.batch_id)],
+        )
+
+    def _commit_once(
+        self, commit: Callable[[], int], fence: Fence, rejections: list[RejectedRow], reject: Reject
+    ) -> int:
         for _ in range(COMMIT_TRIES_MAX):
             self._table.update_incremental()
             if self._has(fence):
@@ -200,7 +271,7 @@ class _DeltaWriter(SinkWriter):
                 reject(rejections)
                 rejections = []
             try:
-                written = self._commit(table, fence)
+                written = commit()
             except CommitFailedError:
                 continue
             self._fences[self._job] = fence
@@ -212,10 +283,7 @@ class _DeltaWriter(SinkWriter):
         )
 
     def _commit(self, table: pyarrow.Table | None, fence: Fence) -> int:
-        properties = CommitProperties(
-            custom_metadata=describe({**self._fences, self._job: fence}),
-            app_transactions=[Transaction(application(fence), fence.batch_id)],
-        )
+        properties = self._properties(fence)
         if table is None or table.num_rows == 0:
             stored = pyarrow.schema(self._table.schema().to_arrow()).empty_table()
         elif self._sink.mode == "upsert":

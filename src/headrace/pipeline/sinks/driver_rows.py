@@ -39,12 +39,19 @@ def collect(batch: DataFrame) -> list[pa.RecordBatch]:
     return [batches[index] for index in order]
 
 
-def collect_few(batch: DataFrame, fence: Fence, rows_max: int) -> list[pa.RecordBatch] | None:
+def collect_few(
+    batch: DataFrame, fence: Fence, rows_max: int, *, row_bytes: int | None = None
+) -> list[pa.RecordBatch] | None:
     """The rows of a batch that reads at most `rows_max` records; None for a larger one.
 
-    None too if Spark finds the rows too many: a few records can close a million windows.
+    If the sources do not show how many records there are, as files, a batch is small if Spark estimates that it has
+    `row_bytes` for each of `rows_max` rows at most. None too if Spark finds the rows too many: a few records can close
+    a million windows.
     """
-    if input_rows(fence) > rows_max:
+    rows = input_rows(fence)
+    if rows == float("inf") and row_bytes is not None:
+        rows = _estimated_bytes(batch) / row_bytes
+    if rows > rows_max:
         return None
     try:
         return collect(batch)
@@ -52,6 +59,12 @@ def collect_few(batch: DataFrame, fence: Fence, rows_max: int) -> list[pa.Record
         if "spark.driver.maxResultSize" in str(error):
             return None
         raise
+
+
+def _estimated_bytes(batch: DataFrame) -> int:
+    """By the sizes of files, if it reads files; they are often compressed."""
+    plan: Any = batch._jdf.queryExecution()
+    return int(plan.optimizedPlan().stats().sizeInBytes())
 
 
 def input_rows(fence: Fence) -> float:

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+ROW_BYTES = 100
+"""Of a row in a file, for batches of files."""
+
+
 class StagingTableWriter(TableWriter):
     """Of PostgreSQL: rows that a driver should not hold are staged in chunks, by tasks if Spark has them."""
 
@@ -56,7 +60,7 @@ class StagingTableWriter(TableWriter):
         self._driver_rows_max = driver_rows_max
 
     def write(self, batch: DataFrame, fence: Fence, reject: Reject) -> int:
-        rows = collect_few(batch, fence, self._driver_rows_max)
+        rows = collect_few(batch, fence, self._driver_rows_max, row_bytes=ROW_BYTES)
         if rows is not None:
             return self.apply_collected(rows, fence, reject)
 

@@ -15,11 +15,14 @@ from headrace.pipeline.sinks.sink import RejectedRow
 REJECTED_BYTES_MAX = 64 * 1024 * 1024
 """Rejected rows travel to the driver. A task with more of them has a target of another shape, not a few wrong rows."""
 
-RESPONSE_COLUMNS = "written BIGINT, rejected ARRAY<BINARY>, error STRING, hint STRING, is_permanent BOOLEAN"
+RESPONSE_COLUMNS = (
+    "written BIGINT, rejected ARRAY<BINARY>, result BINARY, error STRING, hint STRING, is_permanent BOOLEAN"
+)
 RESPONSE_SCHEMA = pa.schema(
     [
         ("written", pa.int64()),
         ("rejected", pa.list_(pa.binary())),
+        ("result", pa.binary()),
         ("error", pa.string()),
         ("hint", pa.string()),
         ("is_permanent", pa.bool_()),
@@ -31,6 +34,8 @@ class TaskResponse(Struct, frozen=True, kw_only=True):
     written: int = 0
     rejected: list[bytes] = []
     """Lists of `RejectedRow`, pickled."""
+    result: bytes | None = None
+    """What the driver needs to commit the part, as the sink encodes it."""
     error: str | None = None
     hint: str | None = None
     is_permanent: bool = False
