@@ -97,7 +97,7 @@ def test_state_is_read_bucket_by_bucket_if_driver_and_tasks_share_no_folder(
     assert batch_id is not None
     state = find_state(spark, checkpoint.folder.address)
     buckets = read_buckets(spark, checkpoint.folder.address, state.owner, batch_id=batch_id)
-    tables = [rows for each in buckets if (rows := each.rows()) is not None]
+    tables = [table for each in buckets if (table := each.rows()) is not None]
     assert len({each.number for each in buckets}) == len(buckets) > 1
     assert sum(table.num_rows for table in tables) == state.count == 20
     assert read_buckets(spark, checkpoint.folder.address, "other 12345678", batch_id=batch_id) == []
