@@ -69,6 +69,12 @@ def test_names_are_those_of_files_and_folders(folder: Folder) -> None:
     assert [Path(name).name for name in folder.hidden_files()] == [".hidden"]
 
 
+def test_folder_without_files_has_no_names(folder: Folder) -> None:
+    folder.create("a/b/c", b"x")
+    folder.delete("a/b/c")
+    assert folder.names("a/b") == []
+
+
 def test_of_several_that_create_a_file_one_succeeds(folder: Folder) -> None:
     folder.create("other", b"")
 

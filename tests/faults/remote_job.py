@@ -1,8 +1,10 @@
 """A process with a windowed job whose checkpoint is in another file system, to be killed.
 
-    python -m tests.faults.remote_job BOOTSTRAP FOLDER TOPIC CHECKPOINT [MASTER]
+    python -m tests.faults.remote_job BOOTSTRAP FOLDER TOPIC CHECKPOINT [MASTER [DATA_DIR]]
 
-It counts by user and minute, keeps late rows in the topic `TOPIC.late`, and sends records that cannot be parsed to
+Without a checkpoint (an empty text) it is in DATA_DIR, which is FOLDER/data by default.
+
+The job counts by user and minute, keeps late rows in the topic `TOPIC.late`, and sends records that cannot be parsed to
 `TOPIC.dead`.
 """
 
@@ -43,7 +45,9 @@ def counts(spark: SparkSession, topic: str) -> DataFrame:
     return rows.transform(per_minute).select("user", "window_start", "sum")
 
 
-def main(bootstrap: str, folder: str, topic: str, checkpoint: str, master: str = "local[2]") -> None:
+def main(
+    bootstrap: str, folder: str, topic: str, checkpoint: str, master: str = "local[2]", data_dir: str = ""
+) -> None:
     from headrace.pipeline import Job, session
 
     kill_as_environment_says()
@@ -51,7 +55,7 @@ def main(bootstrap: str, folder: str, topic: str, checkpoint: str, master: str =
         "remote",
         master=master,
         bootstrap=bootstrap,
-        data_dir=Path(folder) / "data",
+        data_dir=data_dir or Path(folder) / "data",
         conf=None if master.startswith("local") else ON_CLUSTER,
     )
     if not master.startswith("local"):
@@ -61,7 +65,7 @@ def main(bootstrap: str, folder: str, topic: str, checkpoint: str, master: str =
         counts(spark, topic),
         Journal(Path(folder) / "journal.db"),
         mode="batch",
-        checkpoint=checkpoint,
+        checkpoint=checkpoint or None,
         dead_letters=f"{topic}.dead",
     )
     job.start().wait()

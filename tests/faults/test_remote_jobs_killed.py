@@ -29,10 +29,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 RUN_S_MAX = 600.0
 COUNT = 300
 ROWS_PER_BATCH = 50
-KILLS = ("before-write:2", "before-letters:2", "after-write:1", "after-commit:2")
+KILLS = ("before-write:2", "before-letters:3", "after-write:1", "after-commit:2")
 """The second and the third are in the batch with the late rows and the record that cannot be parsed."""
 
-LATE_AT = 120
+BAD_AT, LATE_AT = 155, 170
+"""A row is late for Spark if it is behind the watermark of the batch before."""
 
 
 def event(number: int) -> dict[str, Any]:
@@ -62,14 +63,15 @@ class RemoteJob(Struct, frozen=True, kw_only=True):
     checkpoint: str
     environment: Mapping[str, str]
     master: str = "local[2]"
+    data_dir: str = ""
 
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "tests.faults.remote_job", self.bootstrap, str(self.folder)]
-        return self._done([*command, self.topic, self.checkpoint, self.master], environment)
+        return self._done([*command, self.topic, self.checkpoint, self.master, self.data_dir], environment)
 
     def headrace(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "headrace", "job", *arguments]
-        done = self._done([*command, "--data-dir", str(self.folder / "data")], {})
+        done = self._done([*command, "--data-dir", self.data_dir or str(self.folder / "data")], {})
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -120,9 +122,9 @@ def job(
     topic = f"remote-{uuid.uuid4().hex[:8]}"
     Cluster(bootstrap, timeout_s=30).create_topic(topic, partitions=1)
     rows = [*EVENTS[:LATE_AT], *LATE, *EVENTS[LATE_AT:], END]
-    write(bootstrap, topic, [{"value": json.dumps(row)} for row in rows[:100]])
+    write(bootstrap, topic, [{"value": json.dumps(row)} for row in rows[:BAD_AT]])
     write(bootstrap, topic, [{"value": b"no JSON"}])
-    write(bootstrap, topic, [{"value": json.dumps(row)} for row in rows[100:]])
+    write(bootstrap, topic, [{"value": json.dumps(row)} for row in rows[BAD_AT:]])
     return RemoteJob(
         bootstrap=bootstrap,
         folder=tmp_path,
@@ -182,3 +184,17 @@ def test_driver_of_a_cluster_without_a_shared_folder_is_killed_and_nothing_chang
         job.kill_at_every_point()
         job.finish()
     job.require_each_row_once()
+
+
+def test_job_whose_data_folder_is_at_an_address_is_killed_and_managed_there(job: RemoteJob) -> None:
+    data_dir = job.checkpoint.replace("/jobs/", "/data/")
+    job = msgspec.structs.replace(job, checkpoint="", data_dir=data_dir)
+    done = job.run(**{KILL_VARIABLE: "after-write:2"})
+    assert done.returncode == -signal.SIGKILL, done.stderr[-5_000:]
+    assert [each["state"] for each in json.loads(job.headrace("list", "--format", "json"))] == ["killed"]
+    job.finish()
+    job.require_each_row_once()
+    assert [each["state"] for each in json.loads(job.headrace("list", "--format", "json"))] == ["done"]
+    job.headrace("reset", job.topic, "--yes")
+    assert open_folder(f"{data_dir}/jobs/{job.topic}/checkpoint").names() == []
+    assert not (job.folder / "data").exists()

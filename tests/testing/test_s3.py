@@ -13,7 +13,7 @@ from headrace.testing.requirements import require_java
 
 @pytest.mark.cluster
 @pytest.mark.timeout(300)
-def test_objects_are_files_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_kept_until_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_java()
     with S3Server() as s3:
         properties = s3.write_properties(tmp_path / "spark.conf")
@@ -21,4 +21,5 @@ def test_objects_are_files_of_its_folder(tmp_path: Path, monkeypatch: pytest.Mon
         folder = open_folder(f"{s3.address}/a")
         folder.write("file", b"content")
         assert folder.read("file") == b"content"
-        assert (s3.folder / "data" / "headrace" / "a" / "file").read_bytes() == b"content"
+        assert folder.names() == ["file"]
+        assert not folder.exists("fil")

@@ -27,10 +27,12 @@ from headrace.pipeline.spark.session import (
     _whole_conf,
     bootstrap_of,
     collector,
+    data_address,
     data_dir,
     local_cores,
     log_file,
     spark_conf,
+    uses_s3,
 )
 from headrace.testing.requirements import require_java
 from headrace.testing.spark_cluster import SparkCluster
@@ -83,6 +85,21 @@ def test_java_compiles_later_unless_the_caller_sets_another_scale(tmp_path: Path
 def test_data_folder_of_the_launch_is_used_first(tmp_path: Path) -> None:
     with launch.using(Launch(data_dir=tmp_path / "other")):
         assert data_dir() == tmp_path / "other"
+
+
+def test_target_on_this_machine_is_rejected_if_the_data_folder_is_not(tmp_path: Path) -> None:
+    with launch.using(Launch(data_dir="s3a://bucket/jobs")):
+        assert data_address() == "s3a://bucket/jobs"
+        with pytest.raises(HeadraceError, match="s3a://bucket/jobs") as rejected:
+            data_dir()
+    assert "set `at` of the sink" in rejected.value.hint
+
+
+def test_classes_of_s3_are_fetched_only_if_they_are_used(tmp_path: Path) -> None:
+    settings = pipeline_settings(data_dir=tmp_path)
+    assert not uses_s3(settings, {"spark.hadoop.fs.gs.project.id": "x"})
+    assert uses_s3(settings, {"spark.hadoop.fs.s3a.endpoint": "https://s3.example"})
+    assert uses_s3(pipeline_settings(data_dir="s3a://bucket/jobs"), {})
 
 
 def test_second_call_returns_the_existing_session(spark: SparkSession, bootstrap: str) -> None:

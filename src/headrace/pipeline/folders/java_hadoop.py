@@ -75,17 +75,21 @@ def hadoop_for(address: str) -> Hadoop:
         return Hadoop(context._gateway, context._jvm, context._jsc.hadoopConfiguration())
     with _lock:
         is_s3 = scheme_of(address) == "s3a"
-        own = _own.get(is_s3)
+        options = hadoop_options(spark_properties(pipeline_settings()))
+        key = is_s3, *sorted(options.items())
+        own = _own.get(key)
         if own is None or own.is_gone():
-            own = _own[is_s3] = _start(with_s3=is_s3)
+            own = _own[key] = _start(options, with_s3=is_s3)
         return own
 
 
-_own: dict[bool, Hadoop] = {}
+_own: dict[tuple[object, ...], Hadoop] = {}
+"""Hadoop keeps a client for each store, whatever its options are: other options need another JVM."""
+
 _lock = threading.Lock()
 
 
-def _start(*, with_s3: bool) -> Hadoop:
+def _start(options: Mapping[str, str], *, with_s3: bool) -> Hadoop:
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
     spark_jars = _spark_jars()
@@ -105,7 +109,7 @@ def _start(*, with_s3: bool) -> Hadoop:
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
     conf = gateway.jvm.org.apache.hadoop.conf.Configuration()
-    for name, text in hadoop_options(spark_properties(pipeline_settings())).items():
+    for name, text in options.items():
         conf.set(name, text)
     return Hadoop(gateway, gateway.jvm, conf, process=process)
 

@@ -293,7 +293,7 @@ class Registry:
         try:
             folder.take()
         except BadJob as runs:
-            raise BadJob(f"job {name} runs", hint=f"headrace job stop {name} first") from runs
+            raise BadJob(runs.message, hint=f"headrace job stop {name} first") from runs
         lock: Lock | None = None
         try:
             checkpoint = self.checkpoint(name)
