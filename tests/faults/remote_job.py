@@ -27,6 +27,8 @@ ON_CLUSTER = {
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
     "spark.sql.shuffle.partitions": "2",
+    # The workers have the same address, and Spark would read the other one's files instead of asking for them.
+    "spark.shuffle.readHostLocalDisk": "false",
     # Both workers take part, even if one of them starts slowly.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
