@@ -5,7 +5,6 @@ A start imports only the broker: no client library, no rich.
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -74,8 +73,6 @@ def broker(
     if check:
         _check(listen or bootstrap, format)
         return
-
-    gc.disable()  # what a start creates stays; the collector runs once the broker is ready
 
     from headrace.broker.settings import BrokerSettings
     from headrace.settings import load

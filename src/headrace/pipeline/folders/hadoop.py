@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from headrace.pipeline.addresses import OBJECT_STORE_SCHEMES, scheme_of
 from headrace.pipeline.errors import BadJob
@@ -174,14 +175,15 @@ class HadoopFolder:
         try:
             yield
         except Py4JJavaError as error:
-            raise self._as_python(error, action, name) from error
+            raise self._as_python(error.java_exception, action, name) from error
+        except CapturedException as error:  # in the process of a session, pyspark converts some errors
+            raise self._as_python(error._origin, action, name) from error
         except Py4JNetworkError as error:
             raise FolderUnavailable(
                 f"cannot {action} {self._address}/{name}: the Java process has ended", hint="start again"
             ) from error
 
-    def _as_python(self, error: Py4JJavaError, action: str, name: str) -> Exception:
-        java = error.java_exception
+    def _as_python(self, java: Any, action: str, name: str) -> Exception:
         kind = java.getClass().getName()
         place = f"{self._address}/{name}".rstrip("/")
         if kind in _MISSING:

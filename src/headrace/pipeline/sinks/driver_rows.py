@@ -36,7 +36,15 @@ def collect(batch: DataFrame) -> list[pa.RecordBatch]:
     finally:
         with unwrap_spark_exception():
             server.getResult()  # raises the error of a task
-    return [batches[index] for index in order]
+    return [_without_metadata(batches[index]) for index in order]
+
+
+def _without_metadata(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """As `DataFrame.toArrow`: some targets compare the metadata of columns with their own."""
+    import pyarrow as pa
+
+    schema = pa.schema([field.remove_metadata() for field in batch.schema])
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def collect_few(
