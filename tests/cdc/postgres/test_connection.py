@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import resource
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from headrace.cdc.errors import BadCapture, SourceUnavailable
-from headrace.cdc.postgres.connection import FORMATS, open_connection, quoted, translated
+from headrace.cdc.postgres.connection import FORMATS, is_readable, open_connection, quoted, translated
 from headrace.testing.ports import free_port
 from headrace.testing.postgres import PostgresServer
 from tests.cdc.postgres.steps import Database
@@ -80,3 +84,18 @@ def test_errors_of_the_driver_say_whether_a_person_has_to_act() -> None:
 
 def test_names_are_quoted() -> None:
     assert quoted('a"b') == '"a""b"'
+
+
+def test_connection_of_a_process_with_many_open_files_is_waited_for() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    reading, writing = os.pipe()
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2_000), hard))
+        stack.callback(os.close, reading)
+        stack.callback(os.close, writing)
+        high = fcntl.fcntl(reading, fcntl.F_DUPFD, 1_500)
+        stack.callback(os.close, high)
+        assert not is_readable(high, 0.01)
+        os.write(writing, b"x")
+        assert is_readable(high, 10)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import queue
-import select
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from msgspec import Struct
 from psycopg import pq, sql
 
 from headrace.cdc.postgres.catalog import CatalogTable
-from headrace.cdc.postgres.connection import Connection
+from headrace.cdc.postgres.connection import Connection, is_readable
 from headrace.cdc.postgres.json_columns import json_columns, text_columns, unescaped
 from headrace.cdc.postgres.relation import Described
 from headrace.cdc.postgres.snapshot import range_statement, sampled_keys
@@ -179,7 +178,7 @@ def _wait_for_result(libpq: pq.abc.PGconn, is_stopping: threading.Event) -> None
 
 
 def _receive(libpq: pq.abc.PGconn, is_stopping: threading.Event) -> None:
-    while not select.select([libpq.socket], [], [], WAIT_S)[0]:
+    while not is_readable(libpq.socket, WAIT_S):
         if is_stopping.is_set():
             raise _Stopped
     libpq.consume_input()

@@ -5,6 +5,8 @@ Every connection, for snapshot and stream alike, prints values in the same forma
 
 from __future__ import annotations
 
+import math
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -134,3 +136,10 @@ def quoted(name: str) -> str:
 def _first_line(error: psycopg.Error) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def is_readable(descriptor: int, wait_s: float) -> bool:
+    """Whether there is something to read within this time. `select.select` fails in a process with many open files."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(math.ceil(wait_s * 1_000)))

@@ -5,7 +5,6 @@ Feedback holds exactly the positions that the caller passes. Nothing is sent on 
 
 from __future__ import annotations
 
-import select
 import struct
 import time
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import pq
 
-from headrace.cdc.postgres.connection import open_connection
+from headrace.cdc.postgres.connection import is_readable, open_connection
 
 # Microseconds between 1970 and 2000, where PostgreSQL's time begins.
 POSTGRES_EPOCH_US = 946_684_800_000_000
@@ -76,7 +75,7 @@ class ReplicationConnection:
     def result(self, *, wait_s: float) -> list[str] | None:
         """The row that the command returns, empty for a stream; None if it still runs after `wait_s`."""
         while self._libpq.is_busy():
-            if not select.select([self._libpq.socket], [], [], wait_s)[0]:
+            if not is_readable(self._libpq.socket, wait_s):
                 return None
             self._libpq.consume_input()
         found = self._libpq.get_result()
@@ -106,7 +105,7 @@ class ReplicationConnection:
                 if messages:
                     return messages
                 self._raise_end()
-            elif select.select([self._libpq.socket], [], [], pause_s)[0]:
+            elif is_readable(self._libpq.socket, pause_s):
                 self._libpq.consume_input()
                 pause_s = 0
             else:
