@@ -85,7 +85,6 @@ class Serving:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        self._server.force_exit = True
         self.drain()
 
     def drain(self) -> None:
