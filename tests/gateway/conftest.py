@@ -85,9 +85,6 @@ class Serving:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        self.drain()
-
-    def drain(self) -> None:
         """As SIGTERM does."""
         self.client.close()
         self._server.should_exit = True

@@ -256,7 +256,7 @@ def test_gateway_that_stops_releases_what_its_clients_hold(
     write(worker.topic, b"1", b"2", partition=0)
     set_group(stopping, worker.group, share_record_lock_duration_ms=60_000)
     assert len(Worker(stopping.url, worker.topic, worker.group).receive_all(2)) == 2
-    stopping.drain()
+    stopping.stop()
     assert [each["offset"] for each in worker.receive(2)] == [0, 1], "long before the locks end"
 
 
