@@ -5,17 +5,17 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
-from headrace.errors import HeadraceError
 from headrace.pipeline.errors import SinkUnavailable
 from headrace.pipeline.sinks.chunks import chunks_of
 from headrace.pipeline.sinks.delta_files import DeltaFile, DeltaFolder, write_files
 from headrace.pipeline.sinks.sink import failed_rows, split_failed
-from headrace.pipeline.sinks.task_response import REJECTED_BYTES_MAX, TaskResponse, too_many_rejected
+from headrace.pipeline.sinks.task_response import REJECTED_BYTES_MAX, TaskResponse, respond, too_many_rejected
 from headrace.plan_names import FAILED_ROW
 
 CHUNK_BYTES = 32 * 1024 * 1024
@@ -34,12 +34,7 @@ class DeltaTaskPlan(Struct, frozen=True, kw_only=True):
 
 def write_part(plan: DeltaTaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function of `mapInArrow`."""
-    rows = iter(batches)
-    try:
-        response = write_rows(plan, rows)
-    except HeadraceError as error:
-        response = TaskResponse.of_error(error, rows)
-    yield response.to_arrow()
+    return respond(partial(write_rows, plan), batches)
 
 
 def write_rows(plan: DeltaTaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResponse:

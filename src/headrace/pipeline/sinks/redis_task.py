@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import pyarrow as pa
 from msgspec import Struct
 
-from headrace.errors import HeadraceError
 from headrace.pipeline.fence import Fence
 from headrace.pipeline.sinks.chunks import RANK_IN_ROWS, chunks_of
 from headrace.pipeline.sinks.redis_client import FencedRedis, RedisTarget
 from headrace.pipeline.sinks.redis_commands import RedisLayout
 from headrace.pipeline.sinks.sink import RejectedRow, failed_rows, split_failed
-from headrace.pipeline.sinks.task_response import REJECTED_BYTES_MAX, TaskResponse, too_many_rejected
+from headrace.pipeline.sinks.task_response import REJECTED_BYTES_MAX, TaskResponse, respond, too_many_rejected
 from headrace.plan_names import FAILED_ROW
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -35,12 +35,7 @@ class RedisTaskPlan(Struct, frozen=True, kw_only=True):
 
 def write_part(plan: RedisTaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function of `mapInArrow`."""
-    rows = iter(batches)
-    try:
-        response = write_rows(plan, rows)
-    except HeadraceError as error:
-        response = TaskResponse.of_error(error, rows)
-    yield response.to_arrow()
+    return respond(partial(write_rows, plan), batches)
 
 
 def write_rows(plan: RedisTaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResponse:

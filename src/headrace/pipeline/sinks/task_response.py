@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from msgspec import Struct
@@ -54,6 +54,18 @@ class TaskResponse(Struct, frozen=True, kw_only=True):
     def rejected_rows(self) -> Iterator[RejectedRow]:
         for each in self.rejected:
             yield from pickle.loads(each)
+
+
+def respond(
+    write: Callable[[Iterable[pa.RecordBatch]], TaskResponse], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The response of a task that writes these rows."""
+    rows = iter(batches)
+    try:
+        response = write(rows)
+    except HeadraceError as error:
+        response = TaskResponse.of_error(error, rows)
+    yield response.to_arrow()
 
 
 def responses_of(found: Iterable[pa.RecordBatch]) -> list[TaskResponse]:
