@@ -70,8 +70,10 @@ FIRST_TESTS := $(addprefix tests/,faults examples docs cli compatibility testing
 
 unit: setup
 ifeq ($(ARGS),)
-	$(UNIT) $(FIRST_TESTS)
-	$(UNIT) $(addprefix --ignore=,$(FIRST_TESTS))
+	@failed=0; \
+	$(UNIT) $(FIRST_TESTS) || failed=1; \
+	$(UNIT) $(addprefix --ignore=,$(FIRST_TESTS)) || failed=1; \
+	exit $$failed
 else
 	$(UNIT) $(ARGS)
 endif

@@ -65,6 +65,18 @@ def test_rejected_batch_comes_back_with_those_behind_it(cluster: Cluster, topic:
     producer.close()
 
 
+def test_no_batch_passes_the_first_one_if_that_is_rejected(
+    cluster: Cluster, topic: str, bootstrap: str
+) -> None:
+    producer: IdempotentProducer[int] = IdempotentProducer(cluster, topic, timeout_s=30)
+    producer.send(batch(0, size=20_000))
+    assert producer.send(batch(1))
+
+    assert [each.origin for each in producer.drain()] == [0, 1]
+    assert keys(bootstrap, topic) == []
+    producer.close()
+
+
 def test_batches_in_flight_when_the_broker_is_killed_are_stored_once(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "broker", default_partitions=1)
     with broker:

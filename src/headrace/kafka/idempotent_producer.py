@@ -73,6 +73,8 @@ class IdempotentProducer(Generic[Origin]):
         self._connections: dict[tuple[str, int], Connection] = {}
         self._leaders: dict[int, tuple[str, int]] = {}
         self._sequences: dict[int, int] = {}
+        self._begun: set[int] = set()
+        """Partitions with an acknowledged batch: only of these does the broker know which one comes next."""
         self._in_flight: deque[_Sent[Origin]] = deque()
         self.rejected: list[Batch[Origin]] = []
         """those that are not stored, in order"""
@@ -94,10 +96,11 @@ class IdempotentProducer(Generic[Origin]):
         """Send a batch, and do not wait for it. False if an earlier one was rejected: then `drain`."""
         if self.rejected:
             return False
+        is_ordered = batch.partition in self._begun or batch.partition not in self._sequences
+        while len(self._in_flight) >= (IN_FLIGHT_MAX if is_ordered else 1):
+            self._acknowledge()
         sequence = self._sequences.get(batch.partition, 0)
         self._sequences[batch.partition] = (sequence + batch.count) & SEQUENCE_MAX
-        while len(self._in_flight) >= IN_FLIGHT_MAX:
-            self._acknowledge()
         self._in_flight.append(_Sent(batch=batch, sequence=sequence))
         if self.rejected:
             return True  # it is among those that `drain` returns
@@ -126,6 +129,7 @@ class IdempotentProducer(Generic[Origin]):
         code = self._retried(self._receive)
         sent = self._in_flight.popleft()
         if code in _STORED:
+            self._begun.add(sent.batch.partition)
             self.stored_count += sent.batch.count
         else:
             self.rejected.append(sent.batch)
