@@ -72,6 +72,18 @@ WORK_TIMES = "times"
 SKIPPED_METRIC = "headrace.left_out:"
 """Of a window; its name and an id follow. Its values count rows that fit no window, one value for each reason."""
 
+_USE = "@"
+
+
+def metric_of_use(metric: str, use: str) -> str:
+    """The name of a metric of a source, or of a step above it, in one of several stages that read the source."""
+    return f"{metric}{_USE}{use}"
+
+
+def metric_without_use(name: str) -> str:
+    return name.partition(_USE)[0]
+
+
 # Columns.
 
 RECORD_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")

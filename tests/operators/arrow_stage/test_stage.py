@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,21 @@ class Numbers:
         return ReadRows(rows=rows, bad=len(numbers) - len(good), ages_ms=good * 2, doubtful=doubtful)
 
 
-def pack(rows: pa.Table) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([" ".join(map(str, rows.column("n").to_pylist()))])], schema=PACKED)
+class Packer:
+    packed = PACKED
+
+    def __init__(self, rows_max: int = 100) -> None:
+        self.rows_max = rows_max
+
+    def pack(self, rows: pa.Table) -> pa.RecordBatch:
+        return pa.record_batch([pa.array([" ".join(map(str, rows.column("n").to_pylist()))])], schema=PACKED)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (self.pack(pa.Table.from_batches([batch])) for batch in batches)
 
 
 def run(*blocks: list[int], rows_max: int = 100) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    stage = Blocks(Numbers(), PLAN, pack, PACKED, rows_max)
+    stage = Blocks(Numbers(), PLAN, Packer(rows_max))
     batches = [pa.record_batch([pa.array(each, pa.int64())], schema=RECORD) for each in blocks]
     first = pa.Table.from_batches(list(stage.first(iter(batches))), stage.first_schema)
     second = pa.Table.from_batches(list(stage.second(iter(first.to_batches()))), stage.second_schema)
@@ -103,7 +113,7 @@ def test_a_task_without_records_reports_nothing() -> None:
 
 
 def test_rows_without_a_time_are_packed() -> None:
-    stage = Blocks(Untimed(), PLAN, pack, PACKED, 100)
+    stage = Blocks(Untimed(), PLAN, Packer())
     first = list(stage.first(iter([pa.record_batch([pa.array([12, 40])], schema=RECORD)])))
     (packed,) = (row for row in pa.Table.from_batches(first).to_pylist() if row["payload"])
     assert packed["payload"] == "12 40"

@@ -70,9 +70,10 @@ def test_only_other_errors_than_a_stop_are_logged_by_py4j(
 
 def test_bad_records_of_each_source_are_read_from_the_observed_metrics() -> None:
     observed = (
-        "Map(headrace.bad:a1 -> [3], headrace.late:x -> [7,8], headrace.bad:b2 -> [0,WrappedArray(5, 6)])"
+        "Map(headrace.bad:a1 -> [3], headrace.late:x -> [7,8], headrace.bad:b2 -> [0,WrappedArray(5, 6)], "
+        "headrace.bad:c3@01 -> [4], headrace.bad:c3@02 -> [4])"
     )
-    assert bad_counts(observed) == {"headrace.bad:a1": 3, "headrace.bad:b2": 0}
+    assert bad_counts(observed) == {"headrace.bad:a1": 3, "headrace.bad:b2": 0, "headrace.bad:c3": 4}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from pyspark import SparkContext
+from pyspark.sql import DataFrame
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -66,16 +68,40 @@ def delay_ms(watermark: JavaObject) -> int:
     return int(_catalyst().plans.logical.EventTimeWatermark.getDelayMs(watermark.delay()))
 
 
+def union_sides(rows: DataFrame) -> list[DataFrame]:
+    """The sides of a union, and of unions in them; the rows themselves if they are no union."""
+    spark = rows.sparkSession
+    of_rows = _jvm().org.apache.spark.sql.classic.Dataset.ofRows
+
+    def sides(plan: JavaObject) -> Iterator[JavaObject]:
+        if plan.getClass().getSimpleName() != "Union":
+            yield plan
+            return
+        children = plan.children()
+        for place in range(children.size()):
+            yield from sides(children.apply(place))
+
+    top = rows._jdf.queryExecution().analyzed()
+    found = list(sides(top))
+    return (
+        [DataFrame(of_rows(spark._jsparkSession, each), spark) for each in found]
+        if len(found) > 1
+        else [rows]
+    )
+
+
 def _together(expressions: JavaObject) -> JavaObject:
     """One expression with all of them as children, which can be written by one call. It is never evaluated."""
     return _catalyst().expressions.Coalesce(expressions)
 
 
 def _catalyst() -> Any:
-    from pyspark import SparkContext
+    return _jvm().org.apache.spark.sql.catalyst
 
+
+def _jvm() -> Any:
     context: Any = SparkContext._active_spark_context
-    return context._jvm.org.apache.spark.sql.catalyst
+    return context._jvm
 
 
 def _read(root: JavaObject) -> Node:

@@ -63,8 +63,9 @@ class ColumnSource(Protocol):
     def parsed(self, records: DataFrame, needed: Sequence[str]) -> tuple[DataFrame, Sequence[Column]]:
         """The rows with columns of records that Spark parses, and what `read_parsed` wants of them."""
 
-    def observed(self, rows: DataFrame, *, bad: str, age_ms: str) -> DataFrame:
-        """The rows with the metrics of the source: the sum of one column, and the percentiles of another."""
+    def observed(self, rows: DataFrame, use: str, *, bad: str, age_ms: str) -> DataFrame:
+        """The rows with the metrics of this use of the source: the sum of one column, and the percentiles of
+        another."""
 
 
 _sources: OrderedDict[str, ColumnSource] = OrderedDict()

@@ -7,24 +7,24 @@ it has if Spark parses everything.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, reduce
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from headrace.operators.arrow_stage.catalyst import union_sides
 from headrace.operators.arrow_stage.plan import StagePlan, find_stage
 from headrace.operators.arrow_stage.sources import ColumnReader, ReadRows, find
 from headrace.operators.late_rows import UTC_TIME
 from headrace.operators.state.gathering import gathered, with_types
 from headrace.operators.state.ids import Ints
-from headrace.operators.state.packing_by_columns import Pack
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from headrace.operators.state.packing_by_columns import Packer
+from headrace.plan_names import metric_of_use
 
 BLOCK_ROWS_MAX = 50_000
 """Records that are parsed together: enough that a call costs little for each, few enough for the processor's cache."""
@@ -45,15 +45,29 @@ _REPORT = [
 ]
 
 
-def stage_rows(rows: DataFrame, pack: Pack, packed: pa.Schema, rows_max: int) -> DataFrame | None:
-    """The packed rows, with the watermark and the metrics of the source and of the steps above it; None if Spark has to
-    evaluate the rows."""
+def stage_rows(rows: DataFrame, packer: Packer) -> DataFrame | None:
+    """The packed rows, with the watermarks and the metrics of the sources and of the steps above them; None if Spark
+    has to evaluate the rows. Each side of a union has a stage of its own."""
+    sides = union_sides(rows)
+    staged = [_stage(side, packer) for side in sides]
+    if not any(staged):
+        return None
+    by_spark = from_arrow_schema(packer.packed)
+    return reduce(
+        DataFrame.union,
+        (stage or side.mapInArrow(packer, by_spark) for stage, side in zip(staged, sides, strict=True)),
+    )
+
+
+def _stage(rows: DataFrame, packer: Packer) -> DataFrame | None:
     plan = find_stage(rows)
     source = find(plan.source) if plan is not None else None
     if plan is None or source is None or not source.has(plan.columns_needed) or plan.can_fail:
         return None
     needed = plan.columns_needed
-    blocks = Blocks(source.reader(needed), plan, pack, packed, rows_max)
+    # Another operator may read the same source by columns. Two metrics of one name would have to be the same.
+    use = uuid.uuid4().hex[:8]
+    blocks = Blocks(source.reader(needed), plan, packer)
     first = source.records(needed).mapInArrow(blocks.first, from_arrow_schema(blocks.first_schema))
     passed = [F.col(name) for name in blocks.first_schema.names if name != _RECORD]
     parsed, columns = source.parsed(first.select(*passed, _RECORD, f"{_RECORD}.*"), needed)
@@ -61,7 +75,7 @@ def stage_rows(rows: DataFrame, pack: Pack, packed: pa.Schema, rows_max: int) ->
     packed_rows = parsed.select(*passed, record).mapInArrow(
         blocks.second, from_arrow_schema(blocks.second_schema)
     )
-    packed_rows = source.observed(packed_rows, bad=_BAD, age_ms=_AGE)
+    packed_rows = source.observed(packed_rows, use, bad=_BAD, age_ms=_AGE)
     place = 0
     for metric, names in plan.metrics.items():
         sums = [
@@ -69,41 +83,37 @@ def stage_rows(rows: DataFrame, pack: Pack, packed: pa.Schema, rows_max: int) ->
         ]
         place += len(names)
         packed_rows = packed_rows.observe(
-            metric, *(each.alias(name) for each, name in zip(sums, names, strict=True))
+            metric_of_use(metric, use), *(each.alias(name) for each, name in zip(sums, names, strict=True))
         )
-    is_packed = F.col(packed.names[0]).isNotNull()
+    is_packed = F.col(packer.packed.names[0]).isNotNull()
     if plan.watermark is not None:
         delay = f"{plan.watermark.delay_ms} milliseconds"
         packed_rows = packed_rows.where(F.col(_TIME).isNotNull()).withWatermark(_TIME, delay)
         # Spark would move a condition without the time below the watermark, and no other row would move it.
         is_packed = F.coalesce(F.col(_TIME).isNotNull() & is_packed, F.lit(False))
-    return packed_rows.where(is_packed).select(*packed.names)
+    return packed_rows.where(is_packed).select(*packer.packed.names)
 
 
 class Blocks:
     """The Python functions of a stage."""
 
-    def __init__(
-        self, reader: ColumnReader, plan: StagePlan, pack: Pack, packed: pa.Schema, rows_max: int
-    ) -> None:
+    def __init__(self, reader: ColumnReader, plan: StagePlan, packer: Packer) -> None:
         self._reader = reader
         self._plan = plan
-        self._pack = pack
-        self._packed = packed
-        self._rows_max = rows_max
+        self._packer = packer
 
     @cached_property
     def first_schema(self) -> pa.Schema:
         record = pa.field(_RECORD, pa.struct(list(self._reader.raw_schema)))
-        return pa.schema([*self._packed, *_REPORT, pa.field(_AGES, pa.list_(pa.int64())), record])
+        return pa.schema([*self._packer.packed, *_REPORT, pa.field(_AGES, pa.list_(pa.int64())), record])
 
     @cached_property
     def second_schema(self) -> pa.Schema:
-        return pa.schema([*self._packed, *_REPORT, pa.field(_AGE, pa.int64())])
+        return pa.schema([*self._packer.packed, *_REPORT, pa.field(_AGE, pa.int64())])
 
     def first(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read what can be read by columns; the other records are returned as they are."""
-        work = _Work(self._plan, self._pack, self._rows_max)
+        work = _Work(self._plan, self._packer)
         for records in gathered(batches, BLOCK_ROWS_MAX):
             read = self._reader.read(with_types(records, self._reader.raw_schema))
             if read.doubtful is not None:
@@ -117,7 +127,7 @@ class Blocks:
 
     def second(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pass on what the first function has packed, and pack the rows that Spark has parsed."""
-        work = _Work(self._plan, self._pack, self._rows_max)
+        work = _Work(self._plan, self._packer)
         for batch in batches:
             records = batch.column(_RECORD)
             is_passed = np.asarray(records.is_null())
@@ -147,10 +157,9 @@ class Blocks:
 class _Work:
     """The rows of a task that are not packed yet, and what is reported of all its records."""
 
-    def __init__(self, plan: StagePlan, pack: Pack, rows_max: int) -> None:
+    def __init__(self, plan: StagePlan, packer: Packer) -> None:
         self._plan = plan
-        self._pack = pack
-        self._rows_max = rows_max
+        self._packer = packer
         self._waiting: list[pa.Table] = []
         self._count = 0
         self._bad = 0
@@ -172,13 +181,13 @@ class _Work:
         if applied.table.num_rows:
             self._waiting.append(applied.table)
             self._count += applied.table.num_rows
-        if self._count >= self._rows_max:
+        if self._count >= self._packer.rows_max:
             yield from self.rest()
 
     def rest(self) -> Iterator[Columns]:
         if not self._waiting:
             return
-        batch = self._pack(pa.concat_tables(self._waiting).combine_chunks())
+        batch = self._packer.pack(pa.concat_tables(self._waiting).combine_chunks())
         self._waiting, self._count = [], 0
         if batch is not None:
             packed = dict(zip(batch.schema.names, batch.columns, strict=True))

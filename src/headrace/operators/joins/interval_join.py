@@ -21,7 +21,7 @@ from headrace.operators.joins.interval_step import (
     ResultColumn,
     Source,
 )
-from headrace.operators.joins.sides import Pairs, names_in_result, without_watermark
+from headrace.operators.joins.sides import Pairs, code, names_in_result, without_watermark
 from headrace.operators.operator import any_null, column, time_us
 from headrace.operators.state.ids import Hashes
 from headrace.operators.state.table import hashes_of, ints_of
@@ -141,11 +141,13 @@ class IntervalJoin(Struct, frozen=True, kw_only=True):
         if not is_kept:
             rows = rows.filter(~any_null(keys))
         is_unmatchable = any_null(keys) | has_no_time(side.time) if is_kept else F.lit(False)
-        at_us = F.when(has_no_time(side.time), NO_TIME_US).otherwise(time_us(side.time) + side.instant_us)
+        # The sum of 64-bit numbers may fail, so it is only there if it is needed.
+        at_us = time_us(side.time) + side.instant_us if side.instant_us else time_us(side.time)
+        at_us = F.when(has_no_time(side.time), NO_TIME_US).otherwise(at_us)
         return rows.select(
             *hash_columns(rows, keys, operator=self.operator),
             at_us.alias("time"),
-            F.when(is_unmatchable, UNMATCHABLE + which).otherwise(which).cast("byte").alias("side"),
+            F.when(is_unmatchable, code(UNMATCHABLE + which)).otherwise(code(which)).alias("side"),
             *(column(name).alias(f"k{number}", metadata={}) for number, name in enumerate(keys)),
             *self._columns_of("l", self.left, LEFT, which),
             *self._columns_of("r", self.right, RIGHT, which),

@@ -43,6 +43,13 @@ def read_on(on: On, *, operator: str) -> Pairs:
     return tuple(zip(here, there, strict=True))
 
 
+def code(number: int) -> Column:
+    """The number of a side. A constant of its type can't fail, as a cast of a computed number may."""
+    from pyspark.sql import functions as F
+
+    return F.lit(number).cast("byte")
+
+
 def require_frame(frame: object, *, operator: str, field: str) -> None:
     # A column has every attribute, its type has not.
     if not all(hasattr(type(frame), name) for name in ("schema", "isStreaming", "select")):

@@ -96,5 +96,5 @@ class TableChanges:
         # Spark can't hash maps, not even nested ones.
         hashed = [F.col(f"`{each.name}`") for each in schema if "map<" not in each.dataType.simpleString()]
         # Additions sort after deletions: an update may consist of both.
-        addition = F.when(self.is_deleted(), F.lit(0)).otherwise(F.lit(2**62)).cast("bigint")
-        return F.shiftrightunsigned(F.xxhash64(*hashed), _DROPPED_HASH_BITS) + addition
+        addition = F.when(self.is_deleted(), F.lit(0).cast("bigint")).otherwise(F.lit(2**62))
+        return F.shiftrightunsigned(F.xxhash64(*hashed), _DROPPED_HASH_BITS).bitwiseOR(addition)

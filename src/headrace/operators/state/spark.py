@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorHandleState
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from headrace.operators.late_alarm import listen_for_late_rows
 from headrace.operators.late_rows import BATCH_PROPERTY, LateRowsTo
@@ -97,13 +97,7 @@ _KEYS = "_keys"
 _WORK = "_work"
 """The bucket and the microseconds of work on it: null, except in the last row of a bucket."""
 
-_PACKED = StructType(
-    [
-        StructField(BUCKET, IntegerType(), False),
-        StructField(PAYLOAD, BinaryType(), False),
-        StructField(_KEYS, StringType()),
-    ]
-)
+_PACKED = pa.schema([*PACKED_SCHEMA, pa.field(_KEYS, pa.string())])
 _RESULT = StructType(
     [
         StructField(PAYLOAD, BinaryType()),
@@ -200,6 +194,9 @@ def _setting(spark: SparkSession, name: str) -> int | None:
 class _Packer:
     """Lifts rows, and packs them by buckets. `keys` are the columns of the key, if the rows of each are counted."""
 
+    packed = _PACKED
+    rows_max = LIFT_ROWS_MAX
+
     def __init__(self, lift: Lift, buckets: int, schema: pa.Schema, keys: list[str]) -> None:
         self._lift = lift
         self._buckets = buckets
@@ -207,7 +204,7 @@ class _Packer:
         self._keys = keys
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in gathered(batches, LIFT_ROWS_MAX):
+        for table in gathered(batches, self.rows_max):
             packed = self.pack(table)
             if packed is not None:
                 yield packed
@@ -227,11 +224,10 @@ class _Packer:
 def _packed(rows: DataFrame, packer: _Packer) -> DataFrame:
     """The rows by buckets. The records of a topic may be read by columns in the same step."""
     if rows.isStreaming and rows.sparkSession.conf.get(COLUMNS_SETTING, "false") == "true":
-        schema = pa.schema([*PACKED_SCHEMA, pa.field(_KEYS, pa.string())])
-        packed = packed_by_columns(rows, packer.pack, schema, LIFT_ROWS_MAX)
+        packed = packed_by_columns(rows, packer)
         if packed is not None:
             return packed
-    return rows.mapInArrow(packer, _PACKED)
+    return rows.mapInArrow(packer, from_arrow_schema(packer.packed))
 
 
 @functools.cache

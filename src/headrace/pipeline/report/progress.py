@@ -21,7 +21,16 @@ from headrace.pipeline.report.hot_keys import hot_keys
 from headrace.pipeline.report.registry import JobStatus
 from headrace.pipeline.source.offsets import is_heartbeat, offsets_of
 from headrace.pipeline.source.skew import skew_of
-from headrace.plan_names import BAD, BAD_METRIC, CORRECTED, LATE, LATE_METRIC, SKIPPED_METRIC, WINDOW_ROWS
+from headrace.plan_names import (
+    BAD,
+    BAD_METRIC,
+    CORRECTED,
+    LATE,
+    LATE_METRIC,
+    SKIPPED_METRIC,
+    WINDOW_ROWS,
+    metric_without_use,
+)
 
 logger = logging.getLogger("headrace.pipeline")
 
@@ -73,9 +82,9 @@ def bad_rows(progress: Mapping[str, Any]) -> int:
 
 
 def _observed(progress: Mapping[str, Any], prefix: str) -> dict[str, Mapping[str, Any]]:
-    """The observed metrics whose names have this prefix."""
+    """The observed metrics whose names have this prefix. All uses of a source count the same records."""
     return {
-        name: metrics
+        metric_without_use(name): metrics
         for name, metrics in (progress.get("observedMetrics") or {}).items()
         if name.startswith(prefix) and isinstance(metrics, Mapping)
     }

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline import points
-from headrace.plan_names import BAD_METRIC
+from headrace.plan_names import BAD_METRIC, metric_without_use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.sinks.sink import SinkWriter
 
 
-_COUNTS = re.compile(rf"({re.escape(BAD_METRIC)}\w+) -> \[(\d+)[,\]]")
+_COUNTS = re.compile(rf"({re.escape(BAD_METRIC)}[\w@]+) -> \[(\d+)[,\]]")
 """The count is the first value of the metric of a source."""
 
 
@@ -45,7 +45,7 @@ logging.getLogger("py4j.clientserver").addFilter(_is_worth_a_line)
 
 def bad_counts(observed: str) -> dict[str, int]:
     """How many records each source could not parse, from the text of the observed metrics of a batch."""
-    return {name: int(count) for name, count in _COUNTS.findall(observed)}
+    return {metric_without_use(name): int(count) for name, count in _COUNTS.findall(observed)}
 
 
 class BatchStep:

@@ -37,7 +37,7 @@ from headrace.pipeline.source.skew import skew_column, skew_of_ages
 from headrace.pipeline.source.spec import SOURCE_OPTION, Format, SourceSpec
 from headrace.pipeline.source.topic_columns import TopicColumns
 from headrace.pipeline.spark.session import bootstrap_of, registry_of
-from headrace.plan_names import BAD, COLUMNS_ALIAS, RECORD_COLUMNS
+from headrace.plan_names import BAD, COLUMNS_ALIAS, RECORD_COLUMNS, metric_of_use
 
 KeyFormat = Literal["string", "binary", "avro-registry", "json-registry", "protobuf-registry", None]
 
@@ -400,8 +400,9 @@ def _by_columns(
     parser = _parser(spec)
     has_skew = event_time is not None
 
-    def observed(counts: DataFrame, bad: Column, age_ms: Column) -> DataFrame:
-        return counted(counts, spec, bad.alias(BAD), *([skew_of_ages(age_ms)] if has_skew else []))
+    def observed(counts: DataFrame, use: str, bad: Column, age_ms: Column) -> DataFrame:
+        skew = [skew_of_ages(age_ms)] if has_skew else []
+        return counts.observe(metric_of_use(spec.bad_metric, use), bad.alias(BAD), *skew)
 
     register(
         TopicColumns(

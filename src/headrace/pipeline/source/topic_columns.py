@@ -51,7 +51,7 @@ class TopicColumns:
         event_time: str | None,
         staged: Callable[[DataFrame], DataFrame],
         is_bad: Column,
-        observed: Callable[[DataFrame, Column, Column], DataFrame],
+        observed: Callable[[DataFrame, str, Column, Column], DataFrame],
         decodes_key: bool,
     ) -> None:
         """`columns` are those of `read_topic`, computed by Spark from a record that is `staged`."""
@@ -88,8 +88,8 @@ class TopicColumns:
         columns = [self._columns[name].alias(name) for name in names]
         return self._staged(records), [*columns, F.col(OFFSET).alias(OFFSET), self._is_bad.alias(IS_BAD)]
 
-    def observed(self, rows: DataFrame, *, bad: str, age_ms: str) -> DataFrame:
-        return self._observed(rows, F.coalesce(F.sum(bad), F.lit(0)), F.col(age_ms))
+    def observed(self, rows: DataFrame, use: str, *, bad: str, age_ms: str) -> DataFrame:
+        return self._observed(rows, use, F.coalesce(F.sum(bad), F.lit(0)), F.col(age_ms))
 
 
 class TopicReader:
