@@ -296,6 +296,7 @@ def test_record_that_the_broker_rejects_as_too_large_ends_the_capture_with_the_r
         shop.capture_once()
     assert "max.message.bytes" in rejected.value.hint
     assert shop.folder.status().state is CaptureState.FAILED
-    shop.cluster.alter_configs("topic", topic, {"max.message.bytes": "100000"})
+    # MariaDB has the row of the new table twice, as a change and as a row that is read, which may be in one batch.
+    shop.cluster.alter_configs("topic", topic, {"max.message.bytes": "200000"})
     shop.capture_once()
     assert len(shop.copy("notes")[1]["name"]) == 50_000
