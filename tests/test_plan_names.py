@@ -31,6 +31,6 @@ def test_names_belong_to_headrace_or_to_spark_and_are_distinct() -> None:
         for name in dir(plan_names)
         if name.endswith(("_METRIC", "_ALIAS", "_FOLDER", "EVENT_TIME", "_WATERMARK"))
     ]
-    assert len(set(names)) == len(names) == 13
+    assert len(set(names)) == len(names) == 14
     assert all(name.startswith("headrace.") for name in names)
     assert plan_names.WATERMARK_DELAY == "spark.watermarkDelayMs"

@@ -37,6 +37,9 @@ COLUMNS_ALIAS = "headrace.columns:"
 """Prefix of the alias around the columns of a source, from which operators can be evaluated on Arrow columns; the id of
 the source follows."""
 
+APPEND_ALIAS = "headrace.append:"
+"""Prefix of the alias of rows that have another plan for the output mode `append`; its id follows."""
+
 MERGE_ALIAS = "headrace.merge:"
 """Prefix of the alias of merged sources; the policy of their watermarks follows."""
 

@@ -24,6 +24,7 @@ from headrace.pipeline.answering.state_partitions import StatePartitions
 from headrace.pipeline.checkpoint import Checkpoint
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.graph import plan as plans
+from headrace.pipeline.graph.append_plan import for_append
 from headrace.pipeline.graph.job_graph import RecordedJob, graph_of
 from headrace.pipeline.graph.mermaid import mime_bundle
 from headrace.pipeline.graph.plan import Plan
@@ -141,6 +142,9 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
         if not options.once:
             rows = without_batch_options(rows)
     output_mode = _output_mode(job, plan)
+    if rows.isStreaming and output_mode == "append" and job.mode != "realtime":
+        rows = for_append(rows)
+        plan = plans.read(rows)
     # Reports, offsets and dead letters go to the broker that the records come from.
     of_sources = [source.spec.bootstrap for source in plan.sources if source.spec is not None]
     bootstrap = of_sources[0] if of_sources else bootstrap_of(rows.sparkSession)

@@ -232,9 +232,10 @@ def test_an_option_that_changes_what_spark_reads_leaves_the_parsing_to_spark(
         rows = TRANSFORMS["corrected windows"](rows)
         return "_record" in rows._jdf.queryExecution().analyzed().treeString()
 
-    assert not is_read_by_columns()
-    spark.conf.set(COLUMNS_SETTING, "true")
     assert is_read_by_columns()
+    spark.conf.set(COLUMNS_SETTING, "false")
+    assert not is_read_by_columns()
+    spark.conf.unset(COLUMNS_SETTING)
     spark.conf.set("spark.sql.json.enablePartialResults", "false")
     try:
         assert not is_read_by_columns()

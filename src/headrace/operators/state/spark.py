@@ -81,7 +81,7 @@ CACHE_SETTING = "spark.headrace.state.cache_mb"
 """How much state each Python worker caches; `cache.bytes_max_by_default` if not set."""
 
 COLUMNS_SETTING = "spark.headrace.source.columns"
-"""`true` parses the records of a topic by columns where an operator stands on it. By default Spark parses them."""
+"""`false` has Spark parse the records of a topic. By default an operator that stands on it parses them by columns."""
 
 LIFT_ROWS_MAX = 500_000
 """Rows that a task buffers in memory before it merges and packs them. More rows make fewer payloads."""
@@ -223,7 +223,7 @@ class _Packer:
 
 def _packed(rows: DataFrame, packer: _Packer) -> DataFrame:
     """The rows by buckets. The records of a topic may be read by columns in the same step."""
-    if rows.isStreaming and rows.sparkSession.conf.get(COLUMNS_SETTING, "false") == "true":
+    if rows.isStreaming and rows.sparkSession.conf.get(COLUMNS_SETTING, "true") != "false":
         packed = packed_by_columns(rows, packer)
         if packed is not None:
             return packed

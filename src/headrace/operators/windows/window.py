@@ -29,6 +29,7 @@ from headrace.operators.aggregates import (
     with_formulas,
     with_rates,
 )
+from headrace.operators.append_plans import with_append_plan
 from headrace.operators.emitted_times import (
     EmittedTime,
     emitted_time,
@@ -217,7 +218,8 @@ class Window(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeWindow(Window):
-    """A window that runs natively on Spark, or on the state core if a trigger, corrections or aggregates need it."""
+    """A window that runs natively on Spark, or on the state core if a trigger, corrections or aggregates need it, or if
+    the output mode is `append`, where the core is faster."""
 
     @property
     def is_native(self) -> bool:
@@ -268,7 +270,7 @@ class NativeWindow(Window):
         ]
         results = grouped.agg(*columns)
         start, end = self._native_bounds(F.col("__window"))
-        return results.select(
+        native = results.select(
             *(F.col(f"`{name}`").alias(name, metadata={}) for name in self.keys),
             start.alias("window_start"),
             end.alias("window_end"),
@@ -278,3 +280,6 @@ class NativeWindow(Window):
             F.lit("+").alias("op"),
             F.lit(None).cast("timestamp").alias("watermark", metadata={BATCH_WATERMARK: True}),
         )
+        if not rows.isStreaming or not all(each.has_fold() for each in self.aggregates):
+            return native
+        return with_append_plan(native, lambda: Window._results(self, rows, time))
