@@ -14,6 +14,8 @@ from msgspec import Struct
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
+from headrace.operators.spark_plans import analyzed, children_of, frame_of, kind_of
+
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
@@ -71,23 +73,16 @@ def delay_ms(watermark: JavaObject) -> int:
 def union_sides(rows: DataFrame) -> list[DataFrame]:
     """The sides of a union, and of unions in them; the rows themselves if they are no union."""
     spark = rows.sparkSession
-    of_rows = _jvm().org.apache.spark.sql.classic.Dataset.ofRows
 
     def sides(plan: JavaObject) -> Iterator[JavaObject]:
-        if plan.getClass().getSimpleName() != "Union":
+        if kind_of(plan) != "Union":
             yield plan
             return
-        children = plan.children()
-        for place in range(children.size()):
-            yield from sides(children.apply(place))
+        for child in children_of(plan):
+            yield from sides(child)
 
-    top = rows._jdf.queryExecution().analyzed()
-    found = list(sides(top))
-    return (
-        [DataFrame(of_rows(spark._jsparkSession, each), spark) for each in found]
-        if len(found) > 1
-        else [rows]
-    )
+    found = list(sides(analyzed(rows)))
+    return [frame_of(each, spark) for each in found] if len(found) > 1 else [rows]
 
 
 def _together(expressions: JavaObject) -> JavaObject:
@@ -96,12 +91,8 @@ def _together(expressions: JavaObject) -> JavaObject:
 
 
 def _catalyst() -> Any:
-    return _jvm().org.apache.spark.sql.catalyst
-
-
-def _jvm() -> Any:
     context: Any = SparkContext._active_spark_context
-    return context._jvm
+    return context._jvm.org.apache.spark.sql.catalyst
 
 
 def _read(root: JavaObject) -> Node:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.operators.append_plans import append_plan
+from headrace.operators.spark_plans import (
+    Node,
+    analyzed,
+    children_of,
+    frame_of,
+    kind_of,
+    with_children,
+    with_columns_of,
+)
 
 _STATELESS = frozenset(
     {"CollectMetrics", "Filter", "Generate", "MapInArrow", "MapInPandas", "Project", "SubqueryAlias", "Union"}
@@ -16,65 +23,31 @@ _STATELESS = frozenset(
 
 def for_append(rows: DataFrame) -> DataFrame:
     """The same rows for a job in the mode `append`."""
-    spark = rows.sparkSession
-    top = rows._jdf.queryExecution().analyzed()
-    replaced = _Replacement(spark).of(top)
-    if replaced is None:
-        return rows
-    jvm: Any = spark._jvm
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, replaced), spark)
+    replaced = _Replacement(rows.sparkSession).of(analyzed(rows))
+    return rows if replaced is None else frame_of(replaced, rows.sparkSession)
 
 
 class _Replacement:
     def __init__(self, spark: SparkSession) -> None:
-        jvm: Any = spark._jvm
-        self._jvm = jvm
-        self._catalyst = jvm.org.apache.spark.sql.catalyst
+        self._spark = spark
         self._built: dict[str, DataFrame | None] = {}
 
-    def of(self, node: Any) -> Any | None:
+    def of(self, node: Node) -> Node | None:
         """The node with parts replaced; None if it has none."""
-        kind = node.getClass().getSimpleName()
+        kind = kind_of(node)
         if kind not in _STATELESS:
             return None
-        if kind == "SubqueryAlias":
-            other = self._other(node.alias())
-            if other is not None:
-                return self._with_columns_of(node, other._jdf.queryExecution().analyzed())
-        children = _list(node.children())
+        other = self._other(node.alias()) if kind == "SubqueryAlias" else None
+        if other is not None:
+            return with_columns_of(node, analyzed(other), self._spark)
+        children = children_of(node)
         replaced = [self.of(child) for child in children]
         if not any(replaced):
             return None
         both = [new or child for new, child in zip(replaced, children, strict=True)]
-        return node.withNewChildren(self._jvm.PythonUtils.toSeq(both).toIndexedSeq())
+        return with_children(node, both, self._spark)
 
     def _other(self, alias: str) -> DataFrame | None:
         if alias not in self._built:
             self._built[alias] = append_plan(alias)
         return self._built[alias]
-
-    def _with_columns_of(self, node: Any, other: Any) -> Any | None:
-        """The other plan, whose columns have the identities and the metadata of those of the node; None if a column has
-        another type."""
-        columns, others = _list(node.output()), _list(other.output())
-        if [each.name() for each in columns] != [each.name() for each in others]:
-            return None
-        if any(a.dataType().json() != b.dataType().json() for a, b in zip(columns, others, strict=True)):
-            return None
-        nothing = self._jvm.PythonUtils.toSeq([])
-        named = [
-            self._catalyst.expressions.Alias(
-                new,
-                old.name(),
-                old.exprId(),
-                nothing,
-                self._jvm.scala.Option.apply(old.metadata()),
-                nothing,
-            )
-            for old, new in zip(columns, others, strict=True)
-        ]
-        return self._catalyst.plans.logical.Project(self._jvm.PythonUtils.toSeq(named), other)
-
-
-def _list(scala_seq: Any) -> list[Any]:
-    return [scala_seq.apply(position) for position in range(scala_seq.size())]

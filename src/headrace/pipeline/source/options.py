@@ -11,6 +11,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.operators.spark_plans import Node, analyzed, children_of, frame_of, kind_of, with_children
+
 BATCH_BOUND = "maxOffsetsPerTrigger"
 
 FETCH_WAIT = "kafka.fetch.max.wait.ms"
@@ -23,20 +25,14 @@ fetch: with Kafka's own 500 ms, each batch that reaches the end takes half a sec
 def without_batch_options(rows: DataFrame) -> DataFrame:
     """The same rows, for real-time mode."""
     spark = rows.sparkSession
-    jvm: Any = spark._jvm
-    plan = _rebuilt(spark, rows._jdf.queryExecution().logical())
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    return frame_of(_rebuilt(spark, analyzed(rows)), spark)
 
 
-def _rebuilt(spark: SparkSession, node: Any) -> Any:
-    children = _list(node.children())
+def _rebuilt(spark: SparkSession, node: Node) -> Node:
+    children = children_of(node)
     if children:
-        jvm: Any = spark._jvm
-        rebuilt = jvm.PythonUtils.toSeq([_rebuilt(spark, child) for child in children])
-        return node.withNewChildren(rebuilt.toIndexedSeq())
-    if node.getClass().getSimpleName() != "StreamingRelationV2":
-        return node
-    return node.makeCopy(_without_batches(spark, node))
+        return with_children(node, [_rebuilt(spark, child) for child in children], spark)
+    return node.makeCopy(_without_batches(spark, node)) if kind_of(node) == "StreamingRelationV2" else node
 
 
 def _without_batches(spark: SparkSession, leaf: Any) -> Any:
@@ -54,7 +50,3 @@ def _without_batches(spark: SparkSession, leaf: Any) -> Any:
         is_options = leaf.productElementName(position) == "extraOptions"
         arguments[position] = changed if is_options else leaf.productElement(position)
     return arguments
-
-
-def _list(scala_seq: Any) -> list[Any]:
-    return [scala_seq.apply(position) for position in range(scala_seq.size())]
