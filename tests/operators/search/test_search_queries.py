@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from headrace import operators as op
 from headrace.operators import topic_tables
-from headrace.operators.search.search_queries import buckets_of
 from headrace.testing import Feed
 from tests.operators.streams import Stream
 
@@ -261,15 +260,6 @@ def test_result_has_the_emitted_columns_and_the_event_time(spark: SparkSession) 
     found = searched(documents, queries, emit="id", columns=[])
     assert found.columns == ["id", "at", "id_query", "score", "highlights"]
     assert pairs(found.collect()) == sorted(HITS)
-
-
-def test_shards_are_in_different_partitions(spark: SparkSession) -> None:
-    for count in (2, 3, 4, 6):
-        buckets = buckets_of(count, 32)
-        frame = spark.createDataFrame([(bucket,) for bucket in buckets], "bucket INT")
-        assert frame.select(F.pmod(F.hash("bucket"), F.lit(count))).distinct().count() == count
-    assert sorted(buckets_of(40, 40)) == list(range(40))
-    assert sorted(buckets_of(4, 4)) == [0, 1, 2, 3]
 
 
 def test_bounded_queries_beside_a_stream_are_rejected(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from headrace.operators.state import packing
-from headrace.operators.state.packing import BUCKET, PAYLOAD, decode_rows, encode_output, pack
+from headrace.operators.state.packing import BUCKET, PAYLOAD, bucket_keys, decode_rows, encode_output, pack
 
 SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("word", pa.string())])
 
@@ -27,9 +29,22 @@ def test_every_row_is_in_the_bucket_of_its_hash(hashes: list[int], bucket_count:
     found = {row[BUCKET]: decode_rows([row[PAYLOAD]], SCHEMA) for row in packed}
     assert len(found) == len(packed)
     for bucket, inside in found.items():
-        own = [number for number, each in enumerate(hashes) if each % bucket_count == bucket]
+        place = bucket_keys(bucket_count).index(bucket)
+        own = [number for number, each in enumerate(hashes) if each % bucket_count == place]
         assert inside.to_pylist() == table_of(own).to_pylist()
     assert sum(inside.num_rows for inside in found.values()) == len(hashes)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "partitions"), [(32, 1), (32, 2), (32, 3), (32, 8), (32, 32), (256, 10), (6, 6)]
+)
+def test_buckets_are_spread_evenly_over_partitions(
+    spark: SparkSession, buckets: int, partitions: int
+) -> None:
+    keys = spark.createDataFrame([(key,) for key in bucket_keys(buckets)], "bucket INT")
+    counts = keys.groupBy(F.pmod(F.hash("bucket"), F.lit(partitions))).count().collect()
+    assert len(counts) == partitions
+    assert max(row["count"] for row in counts) - min(row["count"] for row in counts) <= 1
 
 
 def test_payloads_of_several_tasks_become_one_table() -> None:

@@ -55,11 +55,6 @@ _KIND = "SearchQueries"
 _SUFFIX = "_query"
 _QUERY_SHOWN_CHARS = 200
 
-_SPREAD = (0, 12, 6, 2, 11, 13, 15, 5, 1, 25, 28, 17, 20, 31, 21, 16)
-"""The buckets of the first shards. Spark hashes buckets to partitions: in this order, the first two are in different
-ones of two partitions, the first four in different ones of four, and so on, so that shards are processed in parallel.
-A checkpoint depends on it."""
-
 AsOf = Literal["event_time", "latest"]
 Everything = Literal["accept", "reject"]
 
@@ -242,7 +237,7 @@ class SearchQueries(Operator):
         lift = QueryLift(
             step.input_schema,
             QueryParser(fields, implicit=self.implicit),
-            buckets=buckets_of(self.shards, buckets),
+            buckets=range(self.shards),
             is_everything_rejected=self.everything == "reject",
             logs_rejected=self.rejected is None or not rows.isStreaming,
         )
@@ -462,12 +457,6 @@ def _kind_of(kind: DataType) -> Kind | None:
     if isinstance(kind, NumericType):
         return Kind.NUMBER
     return Kind.TIME if isinstance(kind, DateType | TimestampType | TimestampNTZType) else None
-
-
-def buckets_of(shards: int, count: int) -> list[int]:
-    """The buckets of so many shards, if the session has `count` buckets."""
-    others = (bucket for bucket in range(count) if bucket not in _SPREAD)
-    return [bucket for bucket in (*_SPREAD, *others) if bucket < count][:shards]
 
 
 class QueryLift:

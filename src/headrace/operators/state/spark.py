@@ -38,6 +38,7 @@ from headrace.operators.state.packing import (
     CLOCK_BUCKET,
     PACKED_SCHEMA,
     PAYLOAD,
+    bucket_keys,
     decode_rows,
     encode_output,
     pack,
@@ -341,7 +342,8 @@ class BucketProcessor(StatefulProcessor):
         result = advanced.result
         if self._late_to is not None and result.late is not None:
             self._late_to.write(result.late, key[0])
-        return _results(result, f"{key[0]}:{round((perf_counter() - began_s) * 1e6)}")
+        number = bucket_keys(self._buckets).index(key[0])
+        return _results(result, f"{number}:{round((perf_counter() - began_s) * 1e6)}")
 
     def _copy(self, bucket: int, table: StateTable) -> None:
         """For a job that answers questions from its state."""
