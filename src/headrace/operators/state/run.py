@@ -29,8 +29,11 @@ LABEL = b"label"
 NEVER = np.iinfo(np.int64).max
 """A time that is never reached."""
 
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
-"""It compresses to a third or a quarter, much faster than Spark would take in the uncompressed bytes."""
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+"""It compresses to a third or a quarter, much faster than Spark would take in the uncompressed bytes. Other threads would
+take longer to wake up than to compress the columns of a small run."""
+
+_IN_THIS_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 class Run:
@@ -176,7 +179,7 @@ def encode_table(table: pa.Table) -> bytes:
 
 
 def decode_table(content: bytes | pa.Buffer) -> pa.Table:
-    with pa.ipc.open_stream(content) as reader:
+    with pa.ipc.open_stream(content, options=_IN_THIS_THREAD) as reader:
         return reader.read_all().combine_chunks()
 
 
