@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from headrace import operators as op
 from headrace.operators.state import spark as spark_core
 from headrace.operators.state.packing import encode_rows
-from headrace.operators.state.spark import BUCKETS_SETTING, COUNTS
+from headrace.operators.state.spark import BUCKETS_SETTING
 from headrace.operators.windows.lifting import ClockSlots
 from tests.operators.streams import Stream, bounded
 from tests.operators.windows.pane_oracle import Rules
@@ -31,25 +31,14 @@ def test_a_session_with_a_bad_number_of_buckets_is_rejected(spark: SparkSession,
 
 
 SCHEMA = pa.schema([pa.field("word", pa.string())])
-COUNTED = pa.schema([*SCHEMA, *(pa.field(name, pa.int64()) for name in COUNTS)])
 
 
-def batch_of(payload: bytes | None, *counts: int | None) -> pa.RecordBatch:
-    columns = [pa.array([payload], pa.binary()), *(pa.array([each], pa.int64()) for each in counts)]
-    return pa.record_batch(columns, ["payload", *COUNTS])
-
-
-def test_results_are_unpacked_and_their_counts_are_added_up() -> None:
+def test_results_are_unpacked_and_rows_of_counts_are_not() -> None:
     words = pa.table([pa.array(["a", "b"])], schema=SCHEMA)
-    batches = [
-        batch_of(encode_rows(words), None, None, None),
-        batch_of(None, 10, 2, 1),
-        batch_of(encode_rows(words.slice(1)), None, None, None),
-        batch_of(None, 5, 0, 0),
-    ]
-    rows = pa.Table.from_batches(spark_core._unpacker(SCHEMA, COUNTED)(iter(batches)), COUNTED).to_pylist()
-    assert [row["word"] for row in rows] == ["a", "b", "b", None]
-    assert [tuple(row[name] for name in COUNTS) for row in rows] == [(None, None, None)] * 3 + [(15, 2, 1)]
+    payloads = [[encode_rows(words), None], [encode_rows(words.slice(1)), None]]
+    results = (pa.record_batch([pa.array(each, pa.binary())], ["payload"]) for each in payloads)
+    rows = pa.Table.from_batches(spark_core._unpacked(SCHEMA, results), SCHEMA).to_pylist()
+    assert [row["word"] for row in rows] == ["a", "b", "b"]
 
 
 def test_bounded_rows_get_the_final_watermark() -> None:

@@ -30,8 +30,8 @@ NEVER = np.iinfo(np.int64).max
 """A time that is never reached."""
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""It compresses to a third or a quarter, much faster than Spark would take in the uncompressed bytes. Other threads would
-take longer to wake up than to compress the columns of a small run."""
+"""It compresses to a third or a quarter, much faster than Spark would take in the uncompressed bytes. Other threads
+would take longer to wake up than to compress the columns of a small run."""
 
 _IN_THIS_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 

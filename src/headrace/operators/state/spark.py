@@ -15,7 +15,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Row
@@ -90,8 +89,6 @@ LIFT_ROWS_MAX = 500_000
 COUNTS = ("_rows_in", "_corrected_rows", "_late_rows")
 """The numbers of input rows, corrections and late rows: null, except in a row that has only these."""
 
-Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 _KEYS = "_keys"
 """The most frequent keys of the rows that are packed together: null, except in the first of their payloads."""
 
@@ -160,13 +157,8 @@ def run_step(
         "append",
         "eventTime" if step.due_column else "none",
     )
-    counted = pa.schema([*step.output_schema, *(pa.field(name, pa.int64()) for name in COUNTS)])
     if keys:
         results = results.observe(f"{WORK_METRIC}{identity}", F.collect_list(_WORK).alias(WORK_TIMES))
-    unpacked = results.drop(_WORK).mapInArrow(
-        _unpacker(step.output_schema, counted), from_arrow_schema(counted)
-    )
-    metric = f"{LATE_METRIC}{identity}"
     sums = [
         F.coalesce(F.sum(column), F.lit(0)).alias(name)
         for column, name in zip(COUNTS, (WINDOW_ROWS, CORRECTED, LATE), strict=True)
@@ -174,7 +166,10 @@ def run_step(
     alarm = F.max(F.lit(alarm_above).cast("double")).alias(ALARM_ABOVE)
     if alarm_above is not None:
         listen_for_late_rows(rows.sparkSession)
-    return unpacked.observe(metric, *sums, alarm).filter(F.col(COUNTS[0]).isNull()).drop(*COUNTS)
+    results = results.observe(f"{LATE_METRIC}{identity}", *sums, alarm)
+    return results.select(PAYLOAD).mapInArrow(
+        functools.partial(_unpacked, step.output_schema), from_arrow_schema(step.output_schema)
+    )
 
 
 def bucket_count(spark: SparkSession) -> int:
@@ -238,23 +233,11 @@ def _freeze_modules() -> None:
     gc.freeze()
 
 
-def _unpacker(schema: pa.Schema, counted: pa.Schema) -> Batches:
-    def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sums = np.zeros(len(COUNTS), dtype=np.int64)
-        for batch in batches:
-            for payload, *counts in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                if payload is None:
-                    sums += counts
-                    continue
-                rows = decode_rows([payload], schema)
-                for name in COUNTS:
-                    rows = rows.append_column(counted.field(name), pa.nulls(rows.num_rows, pa.int64()))
-                yield from rows.to_batches()
-        if sums.any():
-            nothing = [pa.nulls(1, each.type) for each in schema]
-            yield pa.record_batch([*nothing, *(pa.array([each]) for each in sums)], schema=counted)
-
-    return unpacked
+def _unpacked(schema: pa.Schema, results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The output rows. A row without a payload has only counts."""
+    for batch in results:
+        for payload in batch.column(0).drop_null():
+            yield from decode_rows([payload.as_py()], schema).to_batches()
 
 
 def _bounded(step: Step) -> Callable[[pa.Table], pa.Table]:
