@@ -143,8 +143,8 @@ def _running(job: Job, options: launch.Launch, launched: LaunchedJobs | None) ->
             rows = without_batch_options(rows)
     output_mode = _output_mode(job, plan)
     if rows.isStreaming and output_mode == "append" and job.mode != "realtime":
-        rows = for_append(rows)
-        plan = plans.read(rows)
+        before, rows = rows, for_append(rows)
+        plan = plan if rows is before else plans.read(rows)
     # Reports, offsets and dead letters go to the broker that the records come from.
     of_sources = [source.spec.bootstrap for source in plan.sources if source.spec is not None]
     bootstrap = of_sources[0] if of_sources else bootstrap_of(rows.sparkSession)

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from pyspark import SparkContext
-from pyspark.sql import DataFrame
-
-from headrace.operators.spark_plans import analyzed, children_of, frame_of, kind_of
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -68,21 +65,6 @@ def read_expression(expression: JavaObject) -> Node:
 def delay_ms(watermark: JavaObject) -> int:
     """The delay of an `EventTimeWatermark`."""
     return int(_catalyst().plans.logical.EventTimeWatermark.getDelayMs(watermark.delay()))
-
-
-def union_sides(rows: DataFrame) -> list[DataFrame]:
-    """The sides of a union, and of unions in them; the rows themselves if they are no union."""
-    spark = rows.sparkSession
-
-    def sides(plan: JavaObject) -> Iterator[JavaObject]:
-        if kind_of(plan) != "Union":
-            yield plan
-            return
-        for child in children_of(plan):
-            yield from sides(child)
-
-    found = list(sides(analyzed(rows)))
-    return [frame_of(each, spark) for each in found] if len(found) > 1 else [rows]
 
 
 def _together(expressions: JavaObject) -> JavaObject:

@@ -29,6 +29,7 @@ from headrace.operators.arrow_stage.expressions import (
     columns_of,
 )
 from headrace.operators.arrow_stage.translate import NotTranslated, Translation, Typed, arrow_type
+from headrace.operators.spark_plans import analyzed, kind_of
 from headrace.plan_names import COLUMNS_ALIAS
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class _Reading:
         self._translation = Translation(self._resolved)
 
     def stage(self) -> StagePlan:
-        top = self._rows._jdf.queryExecution().analyzed()
+        top = analyzed(self._rows)
         results = [each.expr_id for each in read_expressions(top.output())]
         source, translations = self._read(top)
         source_columns = self._source_columns(source)
@@ -242,7 +243,7 @@ class _Reading:
         """The node of the source, and how to translate the steps above it, from the top."""
         found: list[Callable[[], StageStep]] = []
         while True:
-            kind = node.getClass().getSimpleName()
+            kind = kind_of(node)
             if kind == "SubqueryAlias":
                 if node.alias().startswith(COLUMNS_ALIAS):
                     return node, found

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.operators.arrow_stage.catalyst import union_sides
 from headrace.operators.arrow_stage.plan import StagePlan, find_stage
 from headrace.operators.arrow_stage.sources import ColumnReader, ReadRows, find
 from headrace.operators.late_rows import UTC_TIME
+from headrace.operators.spark_plans import union_sides
 from headrace.operators.state.gathering import gathered, with_types
 from headrace.operators.state.ids import Ints
 from headrace.operators.state.packing_by_columns import Packer

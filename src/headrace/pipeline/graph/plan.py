@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.errors import HeadraceError
+from headrace.operators.spark_plans import analyzed, elements, kind_of
 from headrace.pipeline.errors import BadJob
 from headrace.pipeline.folders.folder import Folder, write_json
 from headrace.pipeline.source import heartbeats
@@ -192,7 +193,7 @@ class SavedPlan(Struct, frozen=True, kw_only=True):
 
 def read(rows: DataFrame) -> Plan:
     """The plan of a DataFrame, from its end to its sources."""
-    nodes = list(_walk(rows._jdf.queryExecution().analyzed()))
+    nodes = list(_walk(analyzed(rows)))
     sources = tuple(_source(node) for node in nodes if _is_source(node))
     named = [(node, node.nodeName()) for node in nodes]
     aliased = [(node, name, _alias(node, name)) for node, name in named]
@@ -277,7 +278,7 @@ def _details(was: Step, now: Step) -> str:
 def realtime_obstacles(rows: DataFrame) -> list[str]:
     """What Spark's real-time mode cannot run, with the step of each."""
     found: list[str] = []
-    for node in _walk(rows._jdf.queryExecution().analyzed()):
+    for node in _walk(analyzed(rows)):
         name = node.nodeName()
         if name in _PYTHON_STEPS:
             found.append(f"{_PYTHON_STEPS[name]} (Python runs in batches)")
@@ -294,13 +295,8 @@ def realtime_obstacles(rows: DataFrame) -> list[str]:
 
 def _walk(node: Any) -> Iterator[Any]:
     yield node
-    for child in _elements(node.children()):
+    for child in elements(node.children()):
         yield from _walk(child)
-
-
-def _elements(sequence: Any) -> Iterator[Any]:
-    """The elements of a Scala sequence."""
-    return (sequence.apply(index) for index in range(sequence.size()))
 
 
 def _alias(node: Any, name: str) -> str:
@@ -333,14 +329,14 @@ def _step(node: Any, name: str, alias: str) -> Step:
 
 def _keeps(node: Any, name: str) -> str:
     if name == "DeduplicateWithinWatermark":
-        delays = (_metadata_text(each, WATERMARK_DELAY) for each in _elements(node.child().output()))
+        delays = (_metadata_text(each, WATERMARK_DELAY) for each in elements(node.child().output()))
         return f"delay {next(filter(None, delays), 'unknown')} ms"
     if name == "Join":
-        sides = {each: made for side in _elements(node.children()) for each, made in _made_in(side).items()}
+        sides = {each: made for side in elements(node.children()) for each, made in _made_in(side).items()}
         parts = _walk(node.condition().get()) if node.condition().isDefined() else ()
         used = {int(part.exprId().id()) for part in parts if _is_reference(part)}
         return "; ".join(sides[each] for each in sorted(used) if each in sides)
-    keys = _elements(node.groupingExpressions()) if name == "Aggregate" else ()
+    keys = elements(node.groupingExpressions()) if name == "Aggregate" else ()
     return "; ".join(
         text for key in keys for part in _walk(key) if _is_window(part) for text in _window_texts(node, part)
     )
@@ -353,7 +349,7 @@ def _window_texts(node: Any, window: Any) -> Iterator[str]:
         if made is None:
             continue
         yield made
-        for part in (part for each in _elements(below.expressions()) for part in _walk(each)):
+        for part in (part for each in elements(below.expressions()) for part in _walk(each)):
             if _is_window(part) and part.exprId().id() != window.exprId().id():
                 yield from _window_texts(below, part)
         return
@@ -363,36 +359,33 @@ def _made_in(node: Any) -> dict[int, str]:
     """The columns that a node computes, by their expression ids."""
     match node.nodeName():
         case "Project":
-            aliases = [
-                each for each in _elements(node.projectList()) if each.getClass().getSimpleName() == "Alias"
-            ]
+            aliases = [each for each in elements(node.projectList()) if kind_of(each) == "Alias"]
             return {int(each.exprId().id()): _plain(each.child().toString()) for each in aliases}
         case "Expand":
             return {
                 int(each.exprId().id()): "; ".join(
-                    _plain(projection.apply(number).toString())
-                    for projection in _elements(node.projections())
+                    _plain(projection.apply(number).toString()) for projection in elements(node.projections())
                 )
-                for number, each in enumerate(_elements(node.output()))
+                for number, each in enumerate(elements(node.output()))
                 if _is_window(each)
             }
         case "Generate":
             text = _plain(node.generator().toString())
-            return {int(each.exprId().id()): text for each in _elements(node.generatorOutput())}
+            return {int(each.exprId().id()): text for each in elements(node.generatorOutput())}
     return {}
 
 
 def _side_columns(join: Any) -> tuple[str, ...]:
     """The columns of both sides, by the names that they had before the join gave them its own."""
     names = []
-    for side in _elements(join.children()):
+    for side in elements(join.children()):
         made = _made_in(side)
-        names += [made.get(int(each.exprId().id()), str(each.name())) for each in _elements(side.output())]
+        names += [made.get(int(each.exprId().id()), str(each.name())) for each in elements(side.output())]
     return tuple(names)
 
 
 def _is_reference(expression: Any) -> bool:
-    return str(expression.getClass().getSimpleName()) == "AttributeReference"
+    return kind_of(expression) == "AttributeReference"
 
 
 def _is_window(expression: Any) -> bool:
@@ -413,23 +406,22 @@ def _plain(text: str) -> str:
 
 def _is_source(node: Any) -> bool:
     return node.nodeName() in {"StreamingRelationV2", "StreamingRelation", "StreamingExecutionRelation"} or (
-        node.children().isEmpty()
-        and node.getClass().getSimpleName() in {"DataSourceV2Relation", "LogicalRelation"}
+        node.children().isEmpty() and kind_of(node) in {"DataSourceV2Relation", "LogicalRelation"}
     )
 
 
 def _format(node: Any) -> str | None:
-    is_named = node.getClass().getSimpleName() in {"StreamingRelationV2", "StreamingRelation"}
+    is_named = kind_of(node) in {"StreamingRelationV2", "StreamingRelation"}
     return str(node.sourceName()) if is_named else None
 
 
 def _options(node: Any) -> dict[str, str]:
-    kind = node.getClass().getSimpleName()
+    kind = kind_of(node)
     if kind == "StreamingRelationV2":
         return dict(node.extraOptions().asCaseSensitiveMap())
     if kind == "DataSourceV2Relation":
         return dict(node.options().asCaseSensitiveMap())
-    if kind == "LogicalRelation" and node.relation().getClass().getSimpleName() == "KafkaRelation":
+    if kind == "LogicalRelation" and kind_of(node.relation()) == "KafkaRelation":
         return _kafka_relation_options(node.relation())
     if kind == "LogicalRelation" and _is_of_files(node):
         return _files_option(node.relation().options())
@@ -439,7 +431,7 @@ def _options(node: Any) -> dict[str, str]:
 
 
 def _is_of_files(node: Any) -> bool:
-    return str(node.relation().getClass().getSimpleName()) == "HadoopFsRelation"
+    return kind_of(node.relation()) == "HadoopFsRelation"
 
 
 def _files_option(options: Any) -> dict[str, str]:
@@ -496,9 +488,9 @@ def _groups_by_event_time(aggregate: Any) -> bool:
     """Whether the watermark ends the groups of the aggregate; a watermark on another column is not enough."""
     return any(
         part.metadata().contains(WATERMARK_DELAY)
-        for key in _elements(aggregate.groupingExpressions())
+        for key in elements(aggregate.groupingExpressions())
         for part in _walk(key)
-        if part.getClass().getSimpleName() in {"AttributeReference", "Alias"}
+        if kind_of(part) in {"AttributeReference", "Alias"}
     )
 
 
@@ -507,12 +499,12 @@ def _lag_us(node: Any, name: str) -> int:
     if not node.isStreaming() or not (name in _STATEFUL or (name == "Join" and _is_stream_join(node))):
         return 0
     if name == "Aggregate":
-        parts = (part for key in _elements(node.groupingExpressions()) for part in _walk(key))
+        parts = (part for key in elements(node.groupingExpressions()) for part in _walk(key))
         watched = [part for part in parts if _is_reference(part)]
     elif name == "Deduplicate":
-        watched = list(_elements(node.keys()))
+        watched = list(elements(node.keys()))
     else:
-        watched = [each for child in _elements(node.children()) for each in _elements(child.output())]
+        watched = [each for child in elements(node.children()) for each in elements(child.output())]
     lags = (_emitted_lag_us(each.metadata()) for each in watched)
     return max(lags, default=0)
 
@@ -524,13 +516,13 @@ def _emitted_lag_us(metadata: Any) -> int:
 
 
 def _is_stream_join(node: Any) -> bool:
-    return all(child.isStreaming() for child in _elements(node.children()))
+    return all(child.isStreaming() for child in elements(node.children()))
 
 
 def _python_functions(node: Any) -> list[str]:
     return [
         str(part.name())
-        for expression in _elements(node.expressions())
+        for expression in elements(node.expressions())
         for part in _walk(expression)
-        if part.getClass().getSimpleName() in _PYTHON_EXPRESSIONS
+        if kind_of(part) in _PYTHON_EXPRESSIONS
     ]
